@@ -109,17 +109,20 @@ static cudaError_t allocate(slot *s, unsigned long long bytes)
 	return cudaGetLastError();
 }
 
-static cudaError_t launch(slot *s, unsigned times)
+/* behind: where its address lies, and all that the kernel is told of it; NULL: nowhere. */
+static cudaError_t launch(slot *s, unsigned times, unsigned **behind = NULL)
 {
 	for (unsigned i = 0; i < times; i++) {
-		change<<<BLOCKS, THREADS>>>(s->p, s->n, 5, i);
+		if (behind)
+			change_behind<<<BLOCKS, THREADS>>>(behind, s->n, 5, i);
+		else
+			change<<<BLOCKS, THREADS>>>(s->p, s->n, 5, i);
 		s->a *= 5;
 		s->b = s->b * 5 + i;
 	}
 	return cudaGetLastError();
 }
 
-/* The kernel is told no address but that of the one which lies in memory. */
 static cudaError_t launch_behind(slot *s, unsigned times)
 {
 	static unsigned **behind;
@@ -127,13 +130,7 @@ static cudaError_t launch_behind(slot *s, unsigned times)
 
 	if (e == cudaSuccess)
 		e = cudaMemcpy(behind, &s->p, sizeof(*behind), cudaMemcpyHostToDevice);
-	for (unsigned i = 0; i < times && e == cudaSuccess; i++) {
-		change_behind<<<BLOCKS, THREADS>>>(behind, s->n, 5, i);
-		s->a *= 5;
-		s->b = s->b * 5 + i;
-		e = cudaGetLastError();
-	}
-	return e;
+	return e ? e : launch(s, times, behind);
 }
 
 static cudaError_t churn(unsigned seconds, unsigned long long bytes, unsigned *ret_n)

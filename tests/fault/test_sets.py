@@ -52,6 +52,15 @@ class Sets(FaultTest):
             self.assertEqual(p.returncode, 0, out)
             self.assertRegex(out, r"right \d+ refused 0\b")
 
+    def told(self, people, *lines):
+        """Has all of them do that at a time."""
+        for line in lines:
+            for p in people:
+                p.tell(line)
+        for p in people * len(lines):
+            self.assertEqual(p.answer(), (0, 0))
+        return True
+
     def test_all_have_their_turns(self):
         with sharing() as d:
             people = self.begin(d, "abc")
@@ -148,18 +157,12 @@ class Sets(FaultTest):
         """Half of what each has is not launched with for long: the rest fits, and turns end."""
         with sharing() as d:
             people = [Script(d, "keeps", t) for t in "abc"]
-            for p in people:
-                for slot in 0, 1:
-                    self.assertEqual(p.say(f"a {slot} {14 * MIB}"), (0, 0))
+            self.told(people, f"a 0 {14 * MIB}", f"a 1 {14 * MIB}")
 
             def work(seconds):
                 until = time.monotonic() + seconds
                 while time.monotonic() < until:
-                    for p in people:
-                        p.tell("l 0 1")
-                        p.tell("s")
-                    for p in people * 2:
-                        self.assertEqual(p.answer(), (0, 0))
+                    self.told(people, "l 0 1", "s")
 
             def cold():
                 work(0.2)
@@ -180,22 +183,11 @@ class Sets(FaultTest):
     def test_what_addresses_in_memory_lead_to_is_not_left_out(self):
         with sharing() as d:
             people = [Script(d, "keeps", t) for t in "abc"]
-            for p in people:
-                for slot in 0, 1:
-                    self.assertEqual(p.say(f"a {slot} {14 * MIB}"), (0, 0))
+            self.told(people, f"a 0 {14 * MIB}", f"a 1 {14 * MIB}")
             wait_for(lambda: self.told(people, "l 0 1", "v 1 1", "s") and
                      min(stat(d, t)["nr_turns"] for t in "abc") > 12, 60, "many turns")
             self.assertLessEqual(sum(s["memory.cold"] for s in d.ctl("list")["sessions"]), 4 * MIB)
             self.told(people, "c 0", "c 1")
-
-    def told(self, people, *lines):
-        """Has all of them do that at a time."""
-        for line in lines:
-            for p in people:
-                p.tell(line)
-        for p in people * len(lines):
-            self.assertEqual(p.answer(), (0, 0))
-        return True
 
     def test_those_that_never_wait_have_turns(self):
         with sharing() as d:
@@ -228,14 +220,10 @@ class Sets(FaultTest):
     def test_what_is_left_out_comes_back_where_all_fits(self):
         with sharing() as d:
             people = [Script(d, "keeps", t) for t in "ab"]
-            for p in people:
-                for slot in 0, 1:
-                    self.assertEqual(p.say(f"a {slot} {22 * MIB}"), (0, 0))
+            self.told(people, f"a 0 {22 * MIB}", f"a 1 {22 * MIB}")
 
             def out():
-                for p in people:
-                    self.assertEqual(p.say("l 0 1"), (0, 0))
-                    self.assertEqual(p.say("s"), (0, 0))
+                self.told(people, "l 0 1", "s")
                 stats = [d.ctl("get", t, "memory.stat")["keys"]["memory.stat"] for t in "ab"]
                 return [s["mapped"] for s in stats], [s["swapped"] for s in stats]
 
@@ -256,12 +244,7 @@ class Sets(FaultTest):
             def work(seconds):
                 until = time.monotonic() + seconds
                 while time.monotonic() < until:
-                    for p in people:
-                        p.tell("p 0 2")
-                        p.tell("g 0 5")
-                        p.tell("s")
-                    for p in people * 3:
-                        self.assertEqual(p.answer(), (0, 0))
+                    self.told(people, "p 0 2", "g 0 5", "s")
 
             def cold():
                 work(0.2)

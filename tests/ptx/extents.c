@@ -563,6 +563,9 @@ Test(extents, of_addresses_that_lie_in_memory)
 		"ld.param.u64 %rd1, [p]; ld.global.v2.u64 {%rd2, %rd3}, [%rd1];\n"
 		"mov.u32 %r1, %tid.x; cvt.u64.u32 %rd4, %r1;\n"
 		"mad.lo.s64 %rd5, %rd4, 24, %rd3; st.global.u32 [%rd5], 1;"));
+	cr_expect(is_followed("ld.param.u64 %rd1, [p]; ld.global.u64 %rd2, [%rd1];\n"
+			      "wmma.load.a.sync.aligned.row.m16n16k16.global.f16\n"
+			      "{%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd2], 16;"));
 	/* As an index, and as a number that is stored. */
 	cr_expect(!is_followed("ld.param.u64 %rd1, [p]; ld.global.u64 %rd2, [%rd1];\n"
 			       "shl.b64 %rd3, %rd2, 2; add.s64 %rd4, %rd1, %rd3;\n"

@@ -453,7 +453,8 @@ static int serve_one(struct waiter *wt, struct pass *p)
 		wt->bytes = MIN(wt->bytes, evicted_waiting(wt->w));
 		if (wt->bytes > account_gather(wt->t->b))
 			return -EAGAIN;
-		p->comes = wt->w;
+		if (!waiter_is_early(wt))
+			p->comes = wt->w;
 		give_back(wt, wt->bytes);
 		return 0;
 	case WAIT_RESIDENT:

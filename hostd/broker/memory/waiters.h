@@ -78,7 +78,7 @@ struct pass {
 	bool known;
 	uint64_t room; /* nobody's */
 	struct snapshot now;
-	struct worker *comes; /* the last one that got what it needs; NULL: none */
+	struct worker *comes; /* the last one that got what it needs, in its turn */
 };
 
 /* Whether it wants swapped memory back whose tenant's turn is not now, or of which something is

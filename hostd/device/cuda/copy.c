@@ -241,8 +241,7 @@ bool cuda_fill_ok(struct device *dev, CUdeviceptr dst, size_t pitch, unsigned el
 	return (elem_bytes == 1 || elem_bytes == 2 || elem_bytes == 4) &&
 	       !(dst % elem_bytes) && !(height > 1 && pitch % elem_bytes) &&
 	       !__builtin_mul_overflow(width, (size_t)elem_bytes, &bytes) &&
-	       !(height > 1 && pitch < bytes) &&
-	       rows_ok(dev, dst, pitch, bytes, height);
+	       !(height > 1 && pitch < bytes) && rows_ok(dev, dst, pitch, bytes, height);
 }
 
 CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,

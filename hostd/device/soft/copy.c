@@ -33,7 +33,7 @@ struct copy {
 	struct soft_op op;
 	enum copy_kind kind;
 	CUdeviceptr dst, src; /* device addresses, as far as the kind has them */
-	char *host; /* packed rows */
+	char *host;           /* packed rows */
 	size_t dst_pitch, src_pitch;
 	size_t width, height; /* bytes a row, rows */
 	uint32_t value;       /* COPY_FILL */

@@ -40,8 +40,8 @@ void ptx_extent_each(const struct ptx_extent *e, const void *params, size_t size
 		     const struct ptx_grid *shape, uint64_t grain, ptx_extent_fn *fn,
 		     void *arg);
 
-/* Whether it reaches memory by addresses that it reads in memory, and so may reach any. Functions
- * that it calls are not looked at. */
+/* Whether it reaches memory by addresses that it reads in memory, and so may reach any, or
+ * gives them to functions. What these read by themselves is not looked at. */
 bool ptx_extent_follows(const struct ptx_extent *e);
 
 /* Memory that it takes. */

@@ -24,10 +24,10 @@ static uint64_t word_bit(struct learn *l, struct ptx_extent *e, int64_t offset)
 
 	while (i < e->n_words && e->word[i] != (uint32_t)offset / 8 * 8)
 		i++;
-	if (i == e->n_words && i < WORDS_MAX - 1)
+	if (i == e->n_words && i < LEARN_WORDS)
 		e->word[e->n_words++] = (uint32_t)offset / 8 * 8;
-	l->full |= i == WORDS_MAX - 1;
-	return i < WORDS_MAX - 1 ? 1ull << i : 0;
+	l->full |= i == LEARN_WORDS;
+	return i < LEARN_WORDS ? 1ull << i : 0;
 }
 
 static uint64_t taint_of(const struct learn *l, const struct ptx_opnd *o)
@@ -125,20 +125,20 @@ static void find_taint(struct learn *l, struct ptx_extent *e)
 
 /* ---- accesses ---- */
 
-/* Words in what an instruction gives away, so that nobody knows who reaches memory by it. */
+/* Words in what an instruction gives away, so that nobody knows who reaches memory by it. A number
+ * from memory that is stored there again is none. */
 static uint64_t given_away(const struct learn *l, const struct ptx_insn *in)
 {
 	uint64_t t = 0;
 
 	switch ((enum ptx_op)in->op) {
 	case PTX_ST:
-		return taint_of(l, &in->o[1]);
 	case PTX_RED:
-		return taint_of(l, &in->o[1]);
+		return taint_of(l, &in->o[1]) & ~LEARN_LOADED;
 	case PTX_ATOM:
 		for (unsigned k = 2; k < in->nopnds; k++)
 			t |= taint_of(l, &in->o[k]);
-		return t;
+		return t & ~LEARN_LOADED;
 	case PTX_CALL:
 	case PTX_WMMA_LOAD:
 	case PTX_WMMA_STORE:
@@ -183,6 +183,7 @@ static const struct ptx_opnd *reaches(const struct ptx_insn *in, uint64_t *ret_b
 static void note_open(struct ptx_extent *e, uint64_t words)
 {
 	e->open |= words & ~LEARN_LOADED;
+	e->follows |= words & LEARN_LOADED;
 }
 
 static void note_access(struct learn *l, struct ptx_extent *e, struct access a)
@@ -235,7 +236,6 @@ static void look_at(struct learn *l, struct ptx_extent *e, uint32_t i)
 	n = learn_reg(l, o->idx, i, l->ctx[block]);
 	if (learn_is_unknown(l, n) || o->off > FAR || o->off < -FAR) {
 		note_open(e, l->taint[o->idx]);
-		e->follows |= l->taint[o->idx] & LEARN_LOADED;
 		return;
 	}
 	e->known++;

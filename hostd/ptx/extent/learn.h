@@ -11,8 +11,10 @@
 #define LEARN_HASH   16384u
 #define LEARN_ACTIVE 31u
 #define LEARN_NONE   UINT32_MAX
-/* Beside the bits of words: what was read in memory, as an address may be. */
-#define LEARN_LOADED (1ull << (WORDS_MAX - 1))
+/* Words that are told apart, and the bit beside theirs: what was read in memory, as an address may
+ * be. */
+#define LEARN_WORDS  (WORDS_MAX - 1)
+#define LEARN_LOADED (1ull << LEARN_WORDS)
 
 /* Where a register is written: an instruction, and the place in its vector. */
 struct def {
