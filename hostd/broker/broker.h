@@ -132,7 +132,8 @@ struct broker {
 	/* Kept free while tenants want more than there is, which was so last at
 	 * scarce_ns (0: never). */
 	uint64_t reserve, scarce_ns;
-	/* Whether there is room for all that is in host memory, when somebody looked last. */
+	/* Whether something is in host memory, and there is room for all of it, when somebody
+	 * looked last. */
 	bool all_fits;
 	const struct time_policy *time;
 	struct asked asked;

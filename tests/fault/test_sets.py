@@ -192,8 +192,14 @@ class Sets(FaultTest):
     def test_those_that_never_wait_have_turns(self):
         with sharing() as d:
             people = [Script(d, "keeps", t) for t in "abc"]
-            self.told(people, f"a 0 {26 * MIB}", "l 0 60")
-            wait_for(lambda: min(stat(d, t)["nr_turns"] for t in "abc") > 1, 20, "turns")
+            self.told(people, f"a 0 {26 * MIB}", "l 0 20")
+
+            def turns():
+                time.sleep(0.2)
+                self.told(people, "l 0 5")
+                return min(stat(d, t)["nr_turns"] for t in "abc")
+
+            wait_for(lambda: turns() > 1, 20, "turns")
             self.told(people, "c 0")
 
     def test_one_that_uses_something_else_each_time(self):

@@ -156,8 +156,8 @@ static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 	ret->resident += account_worker(w);
 	if (w->ending_ns)
 		return; /* it is free in a moment, and nothing is to come back */
-	/* One whose turn it is computes: it gives afterwards. */
-	if (w->tenant->pace.place || !w->b->pace.turns)
+	/* One whose turn it is computes: it gives afterwards. Where all fits nobody does without. */
+	if (!w->b->all_fits && (w->tenant->pace.place || !w->b->pace.turns))
 		ret->cold += snapshot_cold(w);
 	ret->evicted += comes;
 	ret->wanted += waits - MIN(comes, waits);
@@ -187,7 +187,7 @@ static bool all_fits(const struct broker *b)
 
 	list_for_each (w, &b->workers, link)
 		waits += evicted_waiting(w);
-	return waits <= account_free(b);
+	return waits && waits <= account_free(b);
 }
 
 int snapshot_read(struct broker *b, uint64_t now_ns, struct snapshot *ret)

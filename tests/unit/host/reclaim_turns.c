@@ -72,3 +72,23 @@ Test(reclaim, who_is_next_waits_for_what_comes_to_the_one_that_goes)
 	check_sums();
 	check_truth();
 }
+
+/* Turns do without most of it; where all fits nobody takes turns. */
+Test(reclaim, what_is_cold_comes_back_where_all_fits)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.time = &time_sets;
+	ask_in_pieces(&fakes[0], 150 * MIB);
+	manual_open = 1;
+	cr_assert_eq(waiters_operator(&tenants[0], 20 * MIB, now, moved_manually, NULL),
+		     0);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(fakes[0].evicted, 20 * MIB);
+	atomic_store(&fakes[0].page.cold_bytes, 80 * MIB);
+	atomic_store(&fakes[0].page.cold_out_bytes, 20 * MIB);
+	atomic_store(&fakes[0].page.last_submit_ns, now);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(fakes[0].evicted, 0);
+	check_sums();
+	check_truth();
+}
