@@ -279,3 +279,55 @@ const void *cubin_value(const void *elf, size_t len, const struct dev_managed *v
 	}
 	return NULL;
 }
+
+/*
+ * Instructions of 16 bytes, from compute capability 7.0 on: what they do in the low 12 bits, and for
+ * those that reach memory the scope from bit 77 on. Found by compiling each atomic with each scope
+ * for each architecture that ptxas knows (tests/unit/device/atomics.py does so again).
+ */
+#define INSTRUCTION 16u
+#define SCOPE_AT    (77u - 64u)
+#define SCOPE_SYS   10u /* of 4 bits */
+#define SCOPE_SYS_7 3u  /* of 2 bits, before 8.0 */
+
+static bool is_atomic(uint64_t low)
+{
+	/* RED, ATOM and ATOMG, with CAS and sums of floating point by themselves */
+	static const uint16_t codes[] = {0x98a, 0x38b, 0x98e, 0x9a8,
+					 0x3a9, 0x9a2, 0x9a3, 0x9a6};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(codes); i++) {
+		if ((low & 0xfff) == codes[i])
+			return true;
+	}
+	return false;
+}
+
+static bool section_has_system_atomics(const char *code, uint64_t size, unsigned sm)
+{
+	for (uint64_t at = 0; at + INSTRUCTION <= size; at += INSTRUCTION) {
+		uint64_t w[2];
+
+		memcpy(w, code + at, sizeof(w));
+		w[1] >>= SCOPE_AT;
+		if (is_atomic(w[0]) &&
+		    (sm < 80 ? (w[1] & 3) == SCOPE_SYS_7 : (w[1] & 15) == SCOPE_SYS))
+			return true;
+	}
+	return false;
+}
+
+bool cubin_has_system_atomics(const void *elf, size_t len, unsigned sm)
+{
+	struct cubin c;
+	Elf64_Shdr s;
+
+	if (open_cubin(&c, elf, len) < 0)
+		return false;
+	for (unsigned i = 0; section(&c, i, &s) == 0; i++) {
+		if (s.sh_type == SHT_PROGBITS && s.sh_flags & SHF_EXECINSTR &&
+		    section_has_system_atomics(c.data + s.sh_offset, s.sh_size, sm))
+			return true;
+	}
+	return false;
+}

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Machine code as a guest hands it over: its variables in managed memory are listed, placed, and
- * then there are none of them any more. */
+ * then there are none of them any more. Any code: it is looked through for atomics. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/atomics.h"
 #include "device/cubin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -17,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unsigned n = 0, n_left = 0;
 
 	memcpy(copy, data, size);
+	sum += atomics_of_system(copy, size, 90);
 	if (cubin_managed(copy, size, &v, &n) == 0) {
 		for (unsigned i = 0; i < n; i++) {
 			const uint8_t *value = cubin_value(copy, size, &v[i]);
