@@ -35,6 +35,10 @@ struct device_stream_ops {
 	 * NOT_SUPPORTED where the device's attributes say so. */
 	CUresult (*mem_ops)(struct dev_ctx *ctx, struct dev_stream *st,
 			    const struct dev_mem_op *ops, unsigned n, unsigned flags);
+	/* Waits until a word of 32 bits is at least that. Only kernels write it: to freeze() a stream
+	 * that waits so stands at one. */
+	CUresult (*wait_for_kernels)(struct dev_ctx *ctx, struct dev_stream *st,
+				     CUdeviceptr addr, uint32_t value);
 	/* Work already queued still runs. */
 	void (*destroy)(struct dev_stream *st);
 	CUresult (*query)(struct dev_ctx *ctx, struct dev_stream *st);

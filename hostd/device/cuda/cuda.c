@@ -510,6 +510,7 @@ const struct device_ops device_cuda_ops = {
 			.keep_to = cuda_stream_keep_to,
 			.set_attribute = cuda_stream_set_attribute,
 			.mem_ops = cuda_stream_mem_ops,
+			.wait_for_kernels = cuda_stream_wait_for_kernels,
 			.destroy = cuda_stream_destroy,
 			.query = cuda_stream_query,
 			.synchronize = cuda_stream_synchronize,

@@ -298,6 +298,18 @@ CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 	return res;
 }
 
+CUresult cuda_stream_wait_for_kernels(struct dev_ctx *ctx, struct dev_stream *st,
+				      CUdeviceptr addr, uint32_t value)
+{
+	CUresult res = cuda_enter(ctx);
+
+	if (res)
+		return res;
+	cuda_is_kernel(ctx, st);
+	return cuda_note(ctx, cu.cuStreamWaitValue32(cuda_stream_of(st), addr, value,
+						     CU_STREAM_WAIT_VALUE_GEQ));
+}
+
 void cuda_stream_destroy(struct dev_stream *st)
 {
 	struct dev_ctx *ctx = st->ctx;

@@ -25,6 +25,8 @@ CUresult cuda_stream_keep_to(struct dev_ctx *ctx, struct dev_stream *st,
 struct dev_tpcs cuda_stream_tpcs(const struct dev_stream *st);
 CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 				   CUstreamAttrID attr, const CUstreamAttrValue *value);
+CUresult cuda_stream_wait_for_kernels(struct dev_ctx *ctx, struct dev_stream *st,
+				      CUdeviceptr addr, uint32_t value);
 CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_mem_op *ops, unsigned n, unsigned flags);
 void cuda_stream_destroy(struct dev_stream *st);

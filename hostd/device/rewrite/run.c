@@ -278,19 +278,15 @@ bool run_launch(struct dev_ctx *ctx, struct dev_stream *st, const struct dev_lau
 {
 	const struct device_ops *ops = codes.under;
 	struct run *r = take(ctx, k->code);
-	struct dev_mem_op wait;
 	bool waits = false;
 
 	if (!r)
 		return false;
 	fill(r, st, l, k, on_sm, room);
-	wait = (struct dev_mem_op){.op = CU_STREAM_MEM_OP_WAIT_VALUE_32,
-				   .flags = CU_STREAM_WAIT_VALUE_GEQ,
-				   .addr = r->control + WORD(grids),
-				   .value = 1};
 	*ret = ops->func.launch(ctx, st, &r->l);
 	if (*ret == CUDA_SUCCESS && !ops->event.record(ctx, r->over, st))
-		waits = !ops->stream.mem_ops(ctx, st, &wait, 1, 0);
+		waits = !ops->stream.wait_for_kernels(ctx, st, r->control + WORD(grids),
+						      1);
 	pthread_mutex_lock(&codes.run_lock);
 	if (*ret == CUDA_SUCCESS && !ops->event.record(ctx, r->done, st)) {
 		if (!waits) /* it ends as others do */

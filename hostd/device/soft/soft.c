@@ -384,7 +384,7 @@ static bool stands_locked(const struct dev_stream *st)
 	const struct soft_op *op;
 
 	list_for_each (op, &st->queue, link) {
-		if (op->kind == SOFT_OP_KERNEL)
+		if (op->kind == SOFT_OP_KERNEL || op->for_kernels)
 			return true;
 		if (op->kind != SOFT_OP_MARK && op->kind != SOFT_OP_EVENT)
 			return false;
@@ -604,6 +604,7 @@ const struct device_ops device_soft_ops = {
 			.keep_to = soft_stream_keep_to,
 			.set_attribute = soft_stream_set_attribute,
 			.mem_ops = soft_stream_mem_ops,
+			.wait_for_kernels = soft_stream_wait_for_kernels,
 			.destroy = soft_stream_destroy,
 			.query = soft_stream_query,
 			.synchronize = soft_stream_synchronize,

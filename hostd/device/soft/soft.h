@@ -169,6 +169,8 @@ CUresult soft_digest(struct dev_ctx *ctx, struct dev_stream *st,
 bool soft_filler(struct dev_ctx *ctx, bool on);
 
 /* words.c */
+CUresult soft_stream_wait_for_kernels(struct dev_ctx *ctx, struct dev_stream *st,
+				      CUdeviceptr addr, uint32_t value);
 CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_mem_op *ops, unsigned n, unsigned flags);
 

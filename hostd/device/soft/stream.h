@@ -71,6 +71,7 @@ enum soft_word {
 struct soft_op {
 	enum soft_op_kind kind;
 	bool started;
+	bool for_kernels; /* SOFT_OP_WORDS: these alone let it end */
 	struct dev_stream *st;
 	uint64_t seq;
 	struct list link;    /* dev_stream.queue */

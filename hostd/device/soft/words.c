@@ -162,16 +162,14 @@ static CUresult check(struct soft_memory *m, const struct dev_mem_op *ops, unsig
 	return res;
 }
 
-CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
-			     const struct dev_mem_op *ops, unsigned n, unsigned flags)
+static CUresult submit(struct dev_ctx *ctx, struct dev_stream *st,
+		       const struct dev_mem_op *ops, unsigned n, bool for_kernels)
 {
 	CUresult res = soft_ctx_status(ctx);
 	struct words *w;
 
 	if (res)
 		return res;
-	if (n > DEV_MEM_OPS_MAX || flags)
-		return CUDA_ERROR_INVALID_VALUE;
 	res = check(&ctx->dev->mem, ops, n);
 	if (res || !n)
 		return res;
@@ -179,6 +177,7 @@ CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 	if (!w)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	w->op.kind = SOFT_OP_WORDS;
+	w->op.for_kernels = for_kernels;
 	w->op.free = words_free;
 	w->n = n;
 	memcpy(w->ops, ops, n * sizeof(*ops));
@@ -187,4 +186,23 @@ CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 	if (res)
 		free(w);
 	return res;
+}
+
+CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
+			     const struct dev_mem_op *ops, unsigned n, unsigned flags)
+{
+	if (n > DEV_MEM_OPS_MAX || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	return submit(ctx, st, ops, n, false);
+}
+
+CUresult soft_stream_wait_for_kernels(struct dev_ctx *ctx, struct dev_stream *st,
+				      CUdeviceptr addr, uint32_t value)
+{
+	const struct dev_mem_op wait = {.op = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+					.flags = CU_STREAM_WAIT_VALUE_GEQ,
+					.addr = addr,
+					.value = value};
+
+	return submit(ctx, st, &wait, 1, true);
 }

@@ -234,6 +234,33 @@ DEVICE_TEST(freeze, copies_behind_a_kernel_do_not_matter)
 	end(&w);
 }
 
+/* Until kernels have written its word, which they do not. */
+DEVICE_TEST(freeze, a_stream_that_waits_for_kernels_stands_as_well)
+{
+	struct work w = begin(f);
+	const struct dev_mem_op any = {.op = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+				       .flags = CU_STREAM_WAIT_VALUE_GEQ,
+				       .addr = w.p + 12,
+				       .value = 1};
+	struct dev_stream *st;
+
+	fakes(f);
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
+	OK(f->ops->stream.wait_for_kernels(f->ctx, st, w.p + 8, 1));
+	OK(f->ops->copy.fill(f->ctx, st, w.p + 64, 0, 7, 4, 4, 1));
+	cr_assert(f->ops->freeze(f->dev));
+	f->ops->thaw(f->dev);
+	set_word(&w, 1, 1);
+	OK(f->ops->stream.synchronize(f->ctx, st));
+	cr_assert_eq(word(&w, 2), 1);
+	OK(f->ops->stream.mem_ops(f->ctx, st, &any, 1, 0));
+	cr_assert(!f->ops->freeze(f->dev), "anybody may write it");
+	set_word(&w, 3, 1);
+	OK(f->ops->stream.synchronize(f->ctx, st));
+	f->ops->stream.destroy(st);
+	end(&w);
+}
+
 DEVICE_TEST(freeze, what_may_copy_meanwhile_keeps_kernels_going)
 {
 	struct work w = begin(f);

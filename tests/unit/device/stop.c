@@ -201,8 +201,15 @@ static const struct dev_stream *in_time;
 static CUresult late_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_mem_op *ops, unsigned n, unsigned flags)
 {
-	is_late = n && ops[0].op == CU_STREAM_MEM_OP_WAIT_VALUE_32 && !in_time;
+	is_late = false;
 	return device_soft_ops.stream.mem_ops(ctx, st, ops, n, flags);
+}
+
+static CUresult late_wait(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr addr,
+			  uint32_t value)
+{
+	is_late = !in_time;
+	return device_soft_ops.stream.wait_for_kernels(ctx, st, addr, value);
 }
 
 static CUresult late_launch(struct dev_ctx *ctx, struct dev_stream *st,
@@ -291,6 +298,7 @@ static void with_late(enum rewrite_mode mode, void (*body)(struct fix *f))
 
 	ops = device_soft_ops;
 	ops.stream.mem_ops = late_mem_ops;
+	ops.stream.wait_for_kernels = late_wait;
 	ops.func.launch = late_launch;
 	ops.event.record = late_record;
 	ops.event.query = late_query;
