@@ -36,6 +36,15 @@ static inline bool global_ok(const struct simt_warp *w, u64 addr, unsigned bytes
 		       perm;
 }
 
+/* Memory across a bus that has no atomics. */
+static inline bool is_over_bus(const struct simt_warp *w, u64 addr)
+{
+	u64 off = addr - w->mem_base;
+
+	return off < w->mem_size && __atomic_load_n(&w->perm[off >> SIMT_PAGE_SHIFT],
+						    __ATOMIC_RELAXED) == SIMT_PERM_BUS;
+}
+
 /* All lanes within memory that may be accessed so, and aligned. */
 static inline bool global_row_ok(const struct simt_warp *w, const u64 *t, unsigned bytes,
 				 unsigned perm)

@@ -75,6 +75,7 @@ enum simt_perm {
 	SIMT_PERM_NONE = 0,
 	SIMT_PERM_READ = 1,
 	SIMT_PERM_WRITE = 2, /* read and write */
+	SIMT_PERM_BUS = 3,   /* likewise; atomics are among kernels alone, as over PCIe */
 };
 
 struct simt_memory {

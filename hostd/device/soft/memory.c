@@ -438,6 +438,22 @@ CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
 	return soft_as_result(unmap_locked(&dev->mem, addr, size));
 }
 
+/* Where no read or write is refused; the guest's own memory is across the bus. */
+static void set_writable_locked(struct soft_memory *m, uint64_t addr, uint64_t size)
+{
+	const struct range *r = range_above(&m->mapped, addr);
+	uint64_t end = addr + size;
+
+	for (; r && r->start < end; r = range_next(&m->mapped, r)) {
+		const struct dev_mem *c = r->data;
+		uint64_t from = MAX(r->start, addr);
+		bool bus = c->fd >= 0 && c->in_host_memory;
+
+		set_perm(m, from, MIN(r->start + r->size, end) - from,
+			 bus ? SIMT_PERM_BUS : SIMT_PERM_WRITE);
+	}
+}
+
 CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 			 CUmemAccess_flags access)
 {
@@ -457,9 +473,12 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 	scoped_lock(&m->lock);
 	if (!covered_locked(m, addr, size, false))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (perm == SIMT_PERM_WRITE) {
+		set_writable_locked(m, addr, size);
+		return CUDA_SUCCESS;
+	}
 	set_perm(m, addr, size, perm);
-	if (perm != SIMT_PERM_WRITE)
-		wait_for_slices(m);
+	wait_for_slices(m);
 	return CUDA_SUCCESS;
 }
 

@@ -3,7 +3,12 @@
  * Atomics. Other blocks run on other threads, so these are the processor's atomics, all
  * sequentially consistent: no weaker order is cheaper on it. Shared memory is touched by
  * one thread at a time, yet takes the same path. op->d = -1: nobody wants the old value.
+ *
+ * Across the bus a GPU reads, changes and writes back: what the host's processors write meanwhile is
+ * lost, and only kernels wait for one another.
  */
+#include <pthread.h>
+
 #include "simt/handlers/half.h"
 #include "simt/mem.h"
 
@@ -11,6 +16,8 @@ typedef unsigned __int128 u128;
 
 #define AT(T, a) ((T *)(uintptr_t)(a))
 #define SEQ      __ATOMIC_SEQ_CST
+
+static pthread_mutex_t bus = PTHREAD_MUTEX_INITIALIZER;
 
 #define ATOM(name, T, body)                                                              \
 	static SIMT_HANDLER(atom_##name)                                                 \
@@ -26,10 +33,20 @@ typedef unsigned __int128 u128;
 		memcpy(cmp, pc, sizeof(cmp));                                            \
 		FOR_LANES(m, k)                                                          \
 		{                                                                        \
-			T *p = AT(T, t[k]), b = in[k], c = cmp[k], old;                  \
+			T *p = AT(T, t[k]), b = in[k], c = cmp[k], old, read;            \
+			bool over_bus = is_over_bus(w, t[k]);                            \
                                                                                          \
 			(void)c;                                                         \
+			if (unlikely(over_bus)) {                                        \
+				pthread_mutex_lock(&bus);                                \
+				read = *(volatile T *)p;                                 \
+				p = &read;                                               \
+			}                                                                \
 			body;                                                            \
+			if (unlikely(over_bus)) {                                        \
+				*(volatile T *)AT(T, t[k]) = read;                       \
+				pthread_mutex_unlock(&bus);                              \
+			}                                                                \
 			out[k] = old;                                                    \
 		}                                                                        \
 		if (op->d >= 0) {                                                        \
@@ -79,9 +96,9 @@ static inline u32 add_f32_bits(u32 a, u32 b)
 }
 
 /* Global memory adds f32 without subnormals, shared memory with them. */
-static inline u32 add_f32_at(const struct simt_warp *w, const void *p, u32 a, u32 b)
+static inline u32 add_f32_at(const struct simt_warp *w, u64 addr, u32 a, u32 b)
 {
-	bool global = (u64)(uintptr_t)p - w->mem_base < w->mem_size;
+	bool global = addr - w->mem_base < w->mem_size;
 
 	if (!global)
 		return add_f32_bits(a, b);
@@ -120,7 +137,7 @@ static inline u16 minmax_half(u16 a, u16 b, bool bf, bool max)
 #define MIN_BF16(a, b) minmax_half(a, b, true, false)
 #define MAX_BF16(a, b) minmax_half(a, b, true, true)
 
-ATOM(add_f32, u32, UPDATE(add_f32_at(w, p, old, b)))
+ATOM(add_f32, u32, UPDATE(add_f32_at(w, t[k], old, b)))
 ATOM(add_f64, u64, UPDATE(add_f64_bits(old, b)))
 ATOM(add_f16, u16, UPDATE(add_f16_bits(old, b)))
 ATOM(add_bf16, u16, UPDATE(add_bf16_bits(old, b)))
