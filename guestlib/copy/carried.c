@@ -241,7 +241,7 @@ static void touched_locked(struct carried *c, uintptr_t addr)
 	bring_locked(c, i, MIN(end, c->next));
 }
 
-static void touched(uintptr_t addr)
+static uint64_t touched(uintptr_t addr)
 {
 	struct carried *c, *found = NULL;
 
@@ -256,6 +256,7 @@ static void touched(uintptr_t addr)
 	else
 		pages_wake(addr);
 	pthread_mutex_unlock(&managed_lock);
+	return 0;
 }
 
 /* ---- allocations ---- */

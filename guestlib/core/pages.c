@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,6 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/macros.h"
@@ -37,7 +39,7 @@
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int faults = -1;               /* the userfaultfd, once all works */
 static int touched_in = -1, touched_out = -1; /* a pipe of addresses */
-static void (*on_touched)(uintptr_t addr);
+static uint64_t (*on_touched)(uintptr_t addr);
 
 /* In the kernel's name as well as in the program's: by privilege, by sysctl, or by device. */
 static int open_userfaultfd(void)
@@ -67,15 +69,34 @@ static void *read_events(void *arg)
 	return NULL;
 }
 
+/* Whether something is touched before then (0: however long that takes). */
+static bool touched_before(uint64_t until_ns)
+{
+	struct pollfd p = {.fd = touched_out, .events = POLLIN};
+	uint64_t now_ns = clock_now_ns();
+	struct timespec left = {0};
+
+	if (!until_ns)
+		return true;
+	if (until_ns > now_ns)
+		left.tv_nsec = (long)MIN(until_ns - now_ns, NSEC_PER_SEC - 1);
+	return ppoll(&p, 1, &left, NULL) != 0;
+}
+
 static void *serve(void *arg)
 {
-	uint64_t addr;
-	ssize_t n;
+	uint64_t addr, until_ns = 0;
+	ssize_t n = 0;
 
-	while ((n = read(touched_out, &addr, sizeof(addr))) > 0 || errno == EINTR) {
+	do {
+		if (!touched_before(until_ns)) {
+			until_ns = on_touched(0);
+			continue;
+		}
+		n = read(touched_out, &addr, sizeof(addr));
 		if (n == sizeof(addr))
-			on_touched(addr);
-	}
+			until_ns = on_touched(addr);
+	} while (n > 0 || errno == EINTR);
 	return NULL;
 }
 
@@ -94,7 +115,7 @@ static int start_thread(void *(*run)(void *), void *arg)
 	return -r;
 }
 
-static int start_locked(void (*touched)(uintptr_t addr))
+static int start_locked(uint64_t (*touched)(uintptr_t addr))
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_EVENT_REMAP};
 	_cleanup_close_ int fd = open_userfaultfd();
@@ -115,7 +136,7 @@ static int start_locked(void (*touched)(uintptr_t addr))
 	return r;
 }
 
-int pages_start(void (*touched)(uintptr_t addr))
+int pages_start(uint64_t (*touched)(uintptr_t addr))
 {
 	static int before = 1; /* what the only try came to */
 	int r;

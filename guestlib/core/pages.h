@@ -12,9 +12,10 @@
 #include <stdint.h>
 
 /* Has touched(addr) called, on a thread of its own, for each page that is touched while it is
- * closed; always the same function. Returns 0, also if it works already, or -errno: the process
- * may not. */
-int pages_start(void (*touched)(uintptr_t addr));
+ * closed; always the same function. It returns when (clock_now_ns()) it is to be called with 0, unless
+ * something is touched before; 0: not at all. Returns 0, also if it works already, or -errno: the
+ * process may not. */
+int pages_start(uint64_t (*touched)(uintptr_t addr));
 /* Puts closed pages over whatever is there, in one step; a forked child has none of them. 0 or
  * -errno: nothing has changed. */
 int pages_close(uintptr_t at, size_t size);

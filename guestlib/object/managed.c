@@ -10,6 +10,10 @@
  *
  * A piece moves under the lock, which is never held while memory of the program's is touched:
  * not by a signal handler of its own either.
+ *
+ * Where kernels have atomics of system scope, and the bus has none, memory is never both sides' at
+ * once: the program has what it touches while kernels stand still, for a moment, and then they have
+ * it back.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -35,6 +39,8 @@
 #define LAUNCH_WAIT_US   5000u
 #define TOUCH_WAIT_US    5000u
 #define PREFETCH_WAIT_US 20000u
+/* A launch, where kernels stand still meanwhile: it waits for what cannot. */
+#define EXCLUSIVE_WAIT_US 1000000u
 /* After one that waited in vain, or did not get all that it named to the device, for as long none
  * tries again; twice as long each time in a row. */
 #define PAUSE_NS     (100 * NSEC_PER_MSEC)
@@ -47,6 +53,11 @@
 /* After the second time, small allocations' pages move with so many launches in a row that name
  * them, if the program has touched none of them in between. */
 #define SHARED_LAUNCHES 4u
+
+/* For so long after a touch kernels stand still, and at most. To let them do so and have them go on
+ * takes as long (H200). An instruction may touch two pieces, so more than one is the program's. */
+#define HELD_NS     (2 * NSEC_PER_MSEC)
+#define HELD_MAX_NS (20 * NSEC_PER_MSEC)
 
 struct pause {
 	uint64_t until_ns, ns;
@@ -73,6 +84,7 @@ struct managed_mem {
 	struct pause no_room;
 	unsigned n, n_host; /* pieces, and those that are the host's */
 	unsigned next, run; /* where a touch is in order, and pieces of the last one */
+	unsigned held, held_end; /* among these are those that kernels are to have back */
 	bool on_device[];
 };
 
@@ -84,6 +96,12 @@ static struct list all = {&all, &all};
 static struct guest_thread *server; /* whose lane brings pieces back */
 static struct pause busy;           /* the device was not quiet in time */
 static uint64_t launches;           /* that had their names looked at */
+static bool exclusive = true;       /* there may be atomics of system scope */
+
+/* Kernels stand still, since and until when; 0: they do not. */
+static struct {
+	uint64_t since_ns, until_ns;
+} held;
 
 void managed_enter(sigset_t *ret_old)
 {
@@ -155,6 +173,37 @@ static unsigned first_that(const struct managed_mem *m, unsigned i, unsigned end
 	return i;
 }
 
+/* Has the host move pieces i to end - 1. */
+static CUresult move_locked(struct guest_thread *t, const struct managed_mem *m,
+			    unsigned i, unsigned end, bool to_device, uint32_t wait_us,
+			    struct managed_move_rep *ret)
+{
+	CUresult r = call_managed_move(t, piece_at(m, i), bytes_of(m, i, end), to_device,
+				       wait_us, exclusive, ret);
+
+	if (r == CUDA_SUCCESS)
+		exclusive = ret->system_atomics;
+	return r;
+}
+
+/* Kernels stand still, from now on or for longer. */
+static void stand_still_locked(void)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (!held.until_ns)
+		held.since_ns = now_ns;
+	held.until_ns = MIN(now_ns + HELD_NS, held.since_ns + HELD_MAX_NS);
+}
+
+/* Kernels do so for the program to have pieces i to end - 1 as well. */
+static void hold_locked(struct managed_mem *m, unsigned i, unsigned end)
+{
+	m->held = m->held == m->held_end ? i : MIN(m->held, i);
+	m->held_end = MAX(m->held_end, end);
+	stand_still_locked();
+}
+
 /* ---- to the device ---- */
 
 /* Returns how many of the host's pieces i to end - 1 are the device's now, from i on. */
@@ -171,7 +220,9 @@ static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsig
 		open_pieces(m, i, end); /* in case something is missing */
 		return CUDA_SUCCESS;
 	}
-	r = call_managed_move(t, piece_at(m, i), size, 1, wait_us, &rep);
+	r = move_locked(t, m, i, end, true, wait_us, &rep);
+	if (rep.still)
+		stand_still_locked();
 	tried(&busy, r == CUDA_ERROR_NOT_READY);
 	if (r == CUDA_SUCCESS)
 		n = rep.moved >= size ? end - i : (unsigned)(rep.moved / m->piece);
@@ -192,7 +243,7 @@ static CUresult take_all_locked(struct guest_thread *t, struct managed_mem *m, u
 	bool all = true;
 	unsigned last, n;
 
-	if (pauses(&busy) || pauses(&m->no_room))
+	if ((pauses(&busy) && !exclusive) || pauses(&m->no_room))
 		return CUDA_SUCCESS;
 	for (i = first_that(m, i, end, false); i < end && all && r == CUDA_SUCCESS;
 	     i = first_that(m, last, end, false)) {
@@ -203,6 +254,28 @@ static CUresult take_all_locked(struct guest_thread *t, struct managed_mem *m, u
 	if (!busy.ns)
 		tried(&m->no_room, !all);
 	return r;
+}
+
+/* Gives kernels back what the program had while they stood still, and has them go on. */
+static void hand_back_locked(struct guest_thread *t)
+{
+	struct managed_move_rep rep = {0};
+	struct managed_mem *m;
+	unsigned last, n;
+
+	if (!held.until_ns)
+		return;
+	list_for_each (m, &all, link) {
+		for (unsigned i = first_that(m, m->held, m->held_end, false);
+		     i < m->held_end; i = first_that(m, last, m->held_end, false)) {
+			last = first_that(m, i, m->held_end, true);
+			take_locked(t, m, i, last, 0, &n);
+		}
+		m->held = m->held_end = 0;
+	}
+	held.until_ns = 0;
+	m = list_entry(all.next, struct managed_mem, link); /* which stays where it is */
+	call_managed_move(t, m->base, bytes_of(m, 0, 1), m->on_device[0], 0, 0, &rep);
 }
 
 static struct managed_mem *find_locked(uint64_t addr)
@@ -247,6 +320,8 @@ static bool is_due_locked(struct managed_mem *m)
 	if (w->last == launches)
 		return false;
 	w->last = launches;
+	if (exclusive)
+		w->skip = w->skips_left = 0;
 	if (w->skips_left) {
 		w->skips_left--;
 		return false;
@@ -283,7 +358,7 @@ static void talking_back_locked(struct managed_mem *m)
 
 static bool is_talking(const struct managed_mem *m)
 {
-	return m->watch.skip && m->watch.talked == launches;
+	return (m->watch.skip || exclusive) && m->watch.talked == launches;
 }
 
 void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
@@ -291,6 +366,7 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 	sigset_t old;
 
 	managed_enter(&old);
+	hand_back_locked(t);
 	launches++;
 	for (size_t i = 0; i < n; i++) {
 		struct managed_mem *m = NULL;
@@ -298,10 +374,12 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 		if (words[i] - guest_process.band_base < guest_process.band_size)
 			m = find_locked(words[i]);
 		if (m && waits(m) && is_due_locked(m)) {
-			take_all_locked(t, m, 0, m->n, LAUNCH_WAIT_US);
+			take_all_locked(t, m, 0, m->n,
+					exclusive ? EXCLUSIVE_WAIT_US : LAUNCH_WAIT_US);
 			m->watch.moved_ns = clock_now_ns();
 		}
 	}
+	hand_back_locked(t);
 	managed_leave(&old);
 }
 
@@ -345,10 +423,12 @@ static CUresult bring_locked(struct guest_thread *t, struct managed_mem *m, unsi
 {
 	struct managed_move_rep rep = {0};
 	size_t size = bytes_of(m, i, end);
-	CUresult r = call_managed_move(t, piece_at(m, i), size, 0, wait_us, &rep);
+	CUresult r = move_locked(t, m, i, end, false, wait_us, &rep);
 
 	if (r == CUDA_ERROR_NOT_READY)
 		return r;
+	if (rep.still)
+		hold_locked(m, i, end);
 	if ((r == CUDA_SUCCESS && rep.moved >= size) || guest_status() != CUDA_SUCCESS) {
 		set_locked(m, i, end, false);
 		if (open_pieces(m, i, end) == 0)
@@ -405,6 +485,8 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr)
 	if (is_talking(m) ||
 	    bring_locked(server, m, i, end, TOUCH_WAIT_US) == CUDA_ERROR_NOT_READY)
 		bring_from_kernels_locked(m, i, end);
+	else if (held.until_ns)
+		talking_back_locked(m);
 	else
 		quiet_back_locked(m);
 }
@@ -416,22 +498,28 @@ void managed_serve_locked(void)
 		log_warning("managed memory: out of memory");
 }
 
-static void touched(uintptr_t addr)
+/* Returns until when the program has what it has touched, if kernels stand still for that. */
+static uint64_t touched(uintptr_t addr)
 {
 	struct managed_mem *m;
+	uint64_t until_ns;
 
 	managed_serve_locked();
+	if (clock_now_ns() >= held.until_ns)
+		hand_back_locked(server);
 	m = find_locked(addr);
 	if (m)
 		touched_locked(m, addr);
-	else
+	else if (addr)
 		pages_wake(addr);
+	until_ns = held.until_ns;
 	pthread_mutex_unlock(&managed_lock);
+	return until_ns;
 }
 
 /* ---- allocations ---- */
 
-bool managed_can_serve(void (*touched_page)(uintptr_t addr))
+bool managed_can_serve(uint64_t (*touched_page)(uintptr_t addr))
 {
 	sigset_t old;
 	bool can;
@@ -511,6 +599,7 @@ CUresult managed_end(struct guest_thread *t, struct managed_mem *m)
 	CUresult r;
 
 	managed_enter(&old);
+	hand_back_locked(t);
 	list_remove(&m->link);
 	atomic_fetch_sub(&managed_moving, 1);
 	atomic_fetch_sub(&managed_waiting, (unsigned)waits(m));
@@ -533,8 +622,10 @@ CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_
 	CUresult r;
 
 	managed_enter(&old);
+	hand_back_locked(t);
 	r = to_device ? take_all_locked(t, m, i, MIN(end, m->n), PREFETCH_WAIT_US)
 		      : bring_all_locked(t, m, i, MIN(end, m->n));
+	hand_back_locked(t);
 	managed_leave(&old);
 	return r;
 }
@@ -558,6 +649,8 @@ void managed_after_fork(void)
 	list_init(&all);
 	atomic_store(&managed_moving, 0);
 	atomic_store(&managed_waiting, 0);
+	held.until_ns = 0;
+	exclusive = true;
 	server = NULL; /* its lane was the parent's */
 	if (managed_carrier)
 		managed_carrier->after_fork();

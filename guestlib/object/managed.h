@@ -58,7 +58,7 @@ void managed_enter(sigset_t *ret_old);
 void managed_leave(const sigset_t *old);
 /* Whether pages can be closed, and there is a lane to bring pieces back by, when one is touched
  * (pages_start()). */
-bool managed_can_serve(void (*touched_page)(uintptr_t addr));
+bool managed_can_serve(uint64_t (*touched_page)(uintptr_t addr));
 /* Takes the lock, on the thread that serves touches, which has no lane until it is first needed. */
 void managed_serve_locked(void);
 

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* #syscalls: nanosleep */
+#include <time.h>
+
+#include "base/clock.h"
 #include "dispatch/handlers.h"
 #include "memory/managed.h"
+#include "session/code.h"
 
 int handle_managed_alloc(struct sess_lane *sl, const struct managed_alloc_args *a,
 			 struct managed_alloc_rep *rep)
@@ -33,12 +38,36 @@ int handle_managed_free(struct sess_lane *sl, const struct managed_free_args *a,
 	return 0;
 }
 
+/* Time for which memory is not taken from kernels that are yet to begin: what they come after may be
+ * waiting for the program. */
+#define BEGIN_NS (50 * NSEC_PER_MSEC)
+#define LOOK_NS  (20 * NSEC_PER_USEC)
+
+/* Waits for the launches that the program has said before. A move has no place among commands, so
+ * one of them might begin afterwards, and find memory that is the program's alone. Nothing begins
+ * while kernels stand still. */
+static void wait_for_launches(const struct sess_lane *sl)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	uint64_t until_ns = clock_now_ns() + BEGIN_NS;
+
+	while (!tickets_past(&sl->s->tickets, sl->msg->hdr.seq) &&
+	       !gate_is_still(&sl->s->gate) && clock_now_ns() < until_ns)
+		nanosleep(&pause, NULL);
+}
+
 int handle_managed_move(struct sess_lane *sl, const struct managed_move_args *a,
 			struct managed_move_rep *rep)
 {
-	if (a->cmd->to_device > 1)
+	struct managed_wait wait = {.us = a->cmd->wait_us, .keep = a->cmd->keep};
+
+	if (a->cmd->to_device > 1 || a->cmd->keep > 1)
 		return -EPROTO;
+	if (a->cmd->keep && !a->cmd->to_device)
+		wait_for_launches(sl);
 	rep->res.result = managed_move(sl->s->managed, a->cmd->addr, a->cmd->size,
-				       a->cmd->to_device, a->cmd->wait_us, &rep->moved);
+				       a->cmd->to_device, &wait, &rep->moved);
+	rep->still = wait.still;
+	rep->system_atomics = sess_system_atomics(sl->s);
 	return 0;
 }

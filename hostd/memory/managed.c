@@ -39,6 +39,7 @@ struct managed {
 	struct list all;
 	managed_quiet *quiet;
 	void *quiet_arg;
+	bool still; /* kernels stand still since the last move */
 };
 
 /* A move of pieces first to end - 1, and what it is made with. */
@@ -46,7 +47,6 @@ struct move {
 	struct managed *m;
 	struct allocation *a;
 	unsigned first, end, done;
-	uint32_t wait_us; /* for the device to be quiet */
 	struct dev_ctx *ctx;
 	struct dev_stream *stream;
 	struct dev_event *copied[AHEAD];
@@ -508,6 +508,15 @@ static int with_stream(struct move *mv, CUresult (*all)(struct move *mv))
 	return 0;
 }
 
+/* Nothing is to be moved: the session was to be quiet alone. */
+static int work_none(void *what)
+{
+	struct move *mv = what;
+
+	mv->done = mv->end;
+	return 0;
+}
+
 static int work_in(void *what)
 {
 	return with_stream(what, all_in);
@@ -541,16 +550,32 @@ static void give_memory_back(struct move *mv)
 		backing_put(mv->m->sp, steal(mv->a->piece[i].coming));
 }
 
-static CUresult move_locked(struct managed *m, struct move *mv, bool to_device)
+static bool is_there(const struct move *mv, bool to_device)
+{
+	for (unsigned i = mv->first; i < mv->end; i++) {
+		if (to_device != !!mv->a->piece[i].device)
+			return false;
+	}
+	return true;
+}
+
+static CUresult move_locked(struct managed *m, struct move *mv, bool to_device,
+			    struct managed_wait *wait)
 {
 	int r = 0;
 
 	if (to_device)
 		get_memory(mv);
 	mv->done = mv->first;
-	if (mv->end > mv->first)
-		r = m->quiet(m->quiet_arg, mv->wait_us, to_device ? work_in : work_out,
+	/* Kernels that stand still go on if nothing moves, too. */
+	if (mv->end > mv->first || m->still) {
+		r = m->quiet(m->quiet_arg, wait,
+			     is_there(mv, to_device) ? work_none
+			     : to_device             ? work_in
+						     : work_out,
 			     mv);
+		m->still = wait->still;
+	}
 	if (to_device)
 		give_memory_back(mv);
 	if (r == -EBUSY)
@@ -564,9 +589,9 @@ static uint64_t end_of(const struct allocation *a, unsigned i)
 }
 
 CUresult managed_move(struct managed *m, CUdeviceptr addr, uint64_t size, bool to_device,
-		      uint32_t wait_us, uint64_t *ret_bytes)
+		      struct managed_wait *wait, uint64_t *ret_bytes)
 {
-	struct move mv = {.m = m, .wait_us = wait_us};
+	struct move mv = {.m = m};
 	struct allocation *a;
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 	uint64_t at;
@@ -577,7 +602,8 @@ CUresult managed_move(struct managed *m, CUdeviceptr addr, uint64_t size, bool t
 	if (a && size && at % MANAGED_PIECE == 0 && size <= a->size - at) {
 		mv.first = (unsigned)(at / MANAGED_PIECE);
 		mv.end = (unsigned)((at + size + MANAGED_PIECE - 1) / MANAGED_PIECE);
-		r = m->quiet ? move_locked(m, &mv, to_device) : CUDA_ERROR_NOT_SUPPORTED;
+		r = m->quiet ? move_locked(m, &mv, to_device, wait)
+			     : CUDA_ERROR_NOT_SUPPORTED;
 		*ret_bytes = end_of(a, mv.done) - at;
 	}
 	pthread_mutex_unlock(&m->lock);

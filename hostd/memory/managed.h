@@ -44,13 +44,19 @@ void managed_set_host(struct managed *m, struct hostmem *h);
 /* Before the space and hostmem; nothing runs any more. Accepts NULL. */
 void managed_free(struct managed *m);
 
+/* How the device's work is waited for. */
+struct managed_wait {
+	uint32_t us; /* for it to end; 0: as long as it takes, or until it stands still */
+	bool keep; /* what has not ended stands still, and does so on until the next without it */
+	bool still; /* said by who waited: it does */
+};
+
 /*
- * Has quiet(arg, wait_us, work, what) run work(what) while the session submits nothing and the
- * device does nothing for it: waits for that so many microseconds, or, with 0, as long as it
- * takes. Returns what work() does, -EBUSY (that did not come), or -EPIPE (the session has
- * ended). NULL: nothing moves.
+ * Has quiet(arg, wait, work, what) run work(what) while the session submits nothing and the
+ * device does nothing for it. Returns what work() does, -EBUSY (that did not come), or -EPIPE (the
+ * session has ended). NULL: nothing moves.
  */
-typedef int managed_quiet(void *arg, uint32_t wait_us, int (*work)(void *what),
+typedef int managed_quiet(void *arg, struct managed_wait *wait, int (*work)(void *what),
 			  void *what);
 void managed_on_quiet(struct managed *m, managed_quiet *quiet, void *arg);
 
@@ -62,10 +68,13 @@ CUresult managed_release(struct managed *m, CUdeviceptr addr);
 /*
  * Makes pieces the device's, or the host's: all that begin in [addr, addr + size), in order.
  * *ret_bytes says how much of it is, from addr on, now. CUDA_SUCCESS also if that is less, there
- * being no room on the device. CUDA_ERROR_NOT_READY: the device was not quiet in time (wait_us,
- * as above). CUDA_ERROR_INVALID_VALUE: not pieces of one allocation.
+ * being no room on the device. CUDA_ERROR_NOT_READY: the device was not quiet in time.
+ * CUDA_ERROR_INVALID_VALUE: not pieces of one allocation; what stands still does so on.
+ *
+ * For atomics of both sides, which the bus has not: the program has a piece while kernels stand
+ * still, which the guest has kept so, and they have it while its pages are closed.
  */
 CUresult managed_move(struct managed *m, CUdeviceptr addr, uint64_t size, bool to_device,
-		      uint32_t wait_us, uint64_t *ret_bytes);
+		      struct managed_wait *wait, uint64_t *ret_bytes);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "device/atomics.h"
 #include "memory/space.h"
 #include "ptx/extent/table.h"
 #include "session/code.h"
@@ -217,6 +218,54 @@ static struct ptx_extents *extents_of(struct session *s, const struct image *img
 	return t;
 }
 
+/* Larger modules are not looked at: nobody may ever ask. */
+#define LOOKED_AT_MAX ((size_t)1 << 20)
+
+static void look_for_atomics(struct session *s, const struct image *img)
+{
+	int major, minor;
+
+	if (atomic_load(&s->system_atomics) ||
+	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+			      &major) ||
+	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+			      &minor) ||
+	    !atomics_of_system(img->data, img->size, (unsigned)(10 * major + minor)))
+		return;
+	log_debug("kernels: some add to memory together with the program");
+	atomic_store(&s->system_atomics, true);
+}
+
+/* The image of a library that was not looked at yet, with a reference; NULL: there is none. */
+static struct sess_image *next_to_look_at(struct session *s)
+{
+	struct sess_image *image = NULL;
+	struct sess_module *m;
+
+	pthread_mutex_lock(&s->objs.lock);
+	list_for_each (m, &s->libraries, in_session) {
+		if (m->looked_at)
+			continue;
+		m->looked_at = true;
+		image = m->image;
+		obj_ref(&image->obj);
+		break;
+	}
+	pthread_mutex_unlock(&s->objs.lock);
+	return image;
+}
+
+bool sess_system_atomics(struct session *s)
+{
+	struct sess_image *image;
+
+	while (!atomic_load(&s->system_atomics) && (image = next_to_look_at(s))) {
+		look_for_atomics(s, &image->image);
+		obj_put(s, &image->obj);
+	}
+	return atomic_load(&s->system_atomics);
+}
+
 static CUresult keep_image(struct session *s, struct sess_module *m, struct image *img)
 {
 	m->image = obj_new(HANDLE_NONE, 0, sizeof(*m->image), NULL, image_fini);
@@ -255,6 +304,8 @@ CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 	m->extents = extents_of(s, source);
 	if (library)
 		r = keep_image(s, m, img);
+	else if (img->size <= LOOKED_AT_MAX)
+		look_for_atomics(s, img);
 	if (r == CUDA_SUCCESS)
 		r = inst_new(s, ctx, m, img, jit, &inst);
 	if (r != CUDA_SUCCESS) {

@@ -41,6 +41,7 @@ struct sess_module {
 	struct list funcs;        /* found in it so far */
 	struct list in_session;   /* session.libraries */
 	struct sess_image *image; /* of a library: a reference */
+	bool looked_at;           /* for atomics; under objs.lock */
 	struct dev_jit jit;       /* of a library: options for further contexts */
 	_Atomic bool told;        /* that it has no code: counted once */
 	/* Where its kernels reach memory; NULL: nobody wants to know, or nothing is known. */
@@ -84,6 +85,11 @@ struct dev_managed *sess_managed_new(struct session *s, struct sess_ctx *ctx,
 				     struct hostmem_region *ret_in);
 void sess_managed_free(struct session *s, struct dev_managed *v,
 		       const struct hostmem_region *in);
+
+/* Whether code that the session has loaded has atomics of system scope (device/atomics.h). Libraries
+ * are looked at by the first call after they were loaded; of modules only small ones are, when they
+ * are loaded. */
+bool sess_system_atomics(struct session *s);
 
 /* Takes its functions out of the tables. */
 void sess_module_drop_functions(struct session *s, struct sess_module *m);

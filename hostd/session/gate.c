@@ -56,7 +56,7 @@ static void set_state_locked(struct gate *g, enum gate_state to)
 	if (to == GATE_OPEN) {
 		if (g->frozen)
 			g->ops->thaw(g->arg);
-		g->has_passed = g->frozen = false;
+		g->has_passed = g->frozen = g->stopped = false;
 		if (g->ops->opens)
 			g->ops->opens(g->arg);
 	}
@@ -149,7 +149,7 @@ static void portion_done_locked(struct gate *g)
 static void *wait_for_device(void *arg)
 {
 	struct gate *g = arg;
-	void (*answer)(void *arg);
+	bool quiet, stopped = false;
 
 	pthread_mutex_lock(&g->lock);
 	while (!g->stopping) {
@@ -159,12 +159,16 @@ static void *wait_for_device(void *arg)
 			pthread_cond_wait(&g->question, &g->lock);
 			continue;
 		}
-		answer =
-			g->asked_quiet > g->answered ? g->ops->quiesce : g->ops->catch_up;
+		quiet = g->asked_quiet > g->answered;
 		pthread_mutex_unlock(&g->lock);
-		answer(g->arg);
+		if (quiet)
+			stopped = g->ops->quiesce(g->arg);
+		else
+			g->ops->catch_up(g->arg);
 		pthread_mutex_lock(&g->lock);
 		g->answered = asked;
+		if (quiet)
+			g->stopped = stopped && g->state != GATE_OPEN;
 		portion_done_locked(g);
 		pthread_cond_broadcast(&g->changed);
 	}
@@ -343,6 +347,16 @@ bool gate_wanted_now(struct gate *g)
 	any = is_wanted_locked(g) && !is_held_locked(g);
 	pthread_mutex_unlock(&g->lock);
 	return any;
+}
+
+bool gate_is_still(struct gate *g)
+{
+	bool still;
+
+	pthread_mutex_lock(&g->lock);
+	still = g->frozen || g->stopped;
+	pthread_mutex_unlock(&g->lock);
+	return still;
 }
 
 bool gate_is_frozen(struct gate *g)

@@ -66,7 +66,8 @@ struct gate {
 	struct list lanes;
 	unsigned waiting; /* lanes that want in */
 	bool ending;
-	bool frozen; /* closed without waiting for the device */
+	bool frozen;  /* closed without waiting for the device */
+	bool stopped; /* closed when some of its work was stopped */
 
 	uint64_t held_until_ns; /* 0: not held */
 	bool bound;
@@ -106,8 +107,9 @@ struct gate_lane {
 
 /* All that a gate asks of the session, with its arg. */
 struct gate_ops {
-	/* Returns when the device has nothing to do; or the gate has opened. */
-	void (*quiesce)(void *arg);
+	/* Returns when the device has nothing to do; or the gate has opened. True: some work was
+	 * stopped, and goes on when the gate opens. */
+	bool (*quiesce)(void *arg);
 	/* Returns already when it has done all that was submitted before the call. */
 	void (*catch_up)(void *arg);
 	/* The gate begins to close: quiesce may stop what runs. It opens: that goes on. Under
@@ -197,5 +199,8 @@ bool gate_wanted(struct gate *g);
 bool gate_wanted_now(struct gate *g);
 /* Any thread. */
 bool gate_is_frozen(struct gate *g);
+/* Whether the device was at something that goes on when the gate opens: frozen or stopped. Any
+ * thread. */
+bool gate_is_still(struct gate *g);
 
 #endif

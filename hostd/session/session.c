@@ -74,13 +74,14 @@ static int open_device(struct session *s, const struct device_config *cfg)
 }
 
 /* Kernels that can be stopped are not waited for. */
-static void quiesce(void *arg)
+static bool quiesce(void *arg)
 {
 	struct session *s = arg;
 	enum device_rest rest = s->ops->stop ? s->ops->stop(s->dev) : DEVICE_REST_NONE;
 
 	if (rest == DEVICE_REST_NONE)
 		sess_quiesce(s);
+	return rest == DEVICE_REST_STOPPED;
 }
 
 static void hold(void *arg)

@@ -24,6 +24,8 @@
 /* Time before kernels are made to stand still. A guest that asks has waited for longer before, but
  * for kernels that it has seen do so. */
 #define STILL_PATIENCE_NS NSEC_PER_MSEC
+/* Time before those are that are kept so; most end within that. */
+#define KEEP_PATIENCE_NS (5 * NSEC_PER_MSEC)
 /* Times that a move for MAKE_RESIDENT waits for that: there is no second chance. */
 #define RESIDENT_TRIES 5
 /* Upper bound of the time, which doubles after each failure in a row. weftd is not kept
@@ -57,7 +59,8 @@ struct residence {
 struct quiet {
 	int (*work)(void *what); /* NULL: nobody does */
 	void *what;
-	uint32_t wait_us; /* 0: as long as it takes */
+	struct managed_wait *wait;
+	uint64_t until_ns; /* with wait->us, and wait->keep: when it is not tried again */
 	unsigned tried;
 	bool done;
 	int result;
@@ -83,6 +86,7 @@ struct moving {
 
 	/* of the thread only */
 	uint64_t patience_ns;
+	bool kept; /* kernels stand still until the guest says that they need not */
 	struct {
 		uint32_t id;            /* of RECLAIM */
 		uint64_t wanted, bytes; /* to be freed by moving, and so far */
@@ -137,6 +141,12 @@ static uint64_t swapped(const struct moving *m)
 	return r.swapped;
 }
 
+static void open_gate(const struct moving *m)
+{
+	if (!m->kept)
+		gate_open(m->on.gate);
+}
+
 /* Maps what is swapped, which has got no room or for which lanes have waited long enough,
  * and opens the gate. */
 static void go_on_without(struct moving *m)
@@ -145,7 +155,7 @@ static void go_on_without(struct moving *m)
 
 	if (r < 0)
 		log_warning("memory stays out of reach: %s", strerror(-r));
-	gate_open(m->on.gate);
+	open_gate(m);
 }
 
 static void ask_need_locked(struct moving *m)
@@ -170,6 +180,8 @@ static void go_on(struct moving *m)
 {
 	uint64_t bytes = swapped(m);
 
+	if (m->kept)
+		return;
 	if (!bytes) {
 		gate_open(m->on.gate);
 		return;
@@ -230,7 +242,7 @@ static void end(struct moving *m, enum msg_type type, uint32_t id, uint64_t byte
 	m->patience_ns =
 		r == -EBUSY ? MIN(2 * patience_ns, PATIENCE_MAX_NS) : PATIENCE_NS;
 	if (r == -EBUSY ? !longer : !swapped(m))
-		gate_open(m->on.gate);
+		open_gate(m);
 	say_moved(m, type, id, &moved);
 	if (longer && wait_longer(m, patience_ns))
 		return;
@@ -387,8 +399,12 @@ static void keep_ready(struct moving *m, const struct msg *msg)
 
 static uint64_t patience_of(const struct quiet *q)
 {
-	if (q->wait_us)
-		return MIN(q->wait_us * NSEC_PER_USEC, PATIENCE_MAX_NS);
+	uint64_t most = MIN(q->wait->us * NSEC_PER_USEC, PATIENCE_MAX_NS);
+
+	if (q->wait->us && q->wait->keep)
+		return MIN(most, q->tried ? PATIENCE_NS : KEEP_PATIENCE_NS);
+	if (q->wait->us)
+		return most;
 	return q->tried ? MIN(PATIENCE_NS << MIN(q->tried, 5u), PATIENCE_MAX_NS)
 			: STILL_PATIENCE_NS;
 }
@@ -401,7 +417,7 @@ static int get_quiet(struct moving *m, bool *ret_frozen)
 	int r;
 
 	*ret_frozen = false;
-	if (m->quiet.wait_us)
+	if (m->quiet.wait->us && !m->quiet.wait->keep)
 		return gate_close(m->on.gate, deadline);
 	r = gate_close_begin(m->on.gate, deadline);
 	if (r != -EBUSY)
@@ -413,6 +429,11 @@ static int get_quiet(struct moving *m, bool *ret_frozen)
 	return r;
 }
 
+static bool is_over(const struct quiet *q)
+{
+	return q->wait->us && (!q->wait->keep || clock_now_ns() >= q->until_ns);
+}
+
 /* Does a lane's work, or has another try after what weftd wants meanwhile: nobody else is to
  * wait for a kernel that does not end. */
 static void do_quiet(struct moving *m, const struct msg *msg)
@@ -422,15 +443,17 @@ static void do_quiet(struct moving *m, const struct msg *msg)
 
 	if (r == 0)
 		r = m->quiet.work(m->quiet.what);
+	m->kept = r == 0 && m->quiet.wait->keep && gate_is_still(m->on.gate);
+	m->quiet.wait->still = m->kept;
 	if (frozen) /* nothing was swapped, or the gate would have been closed */
 		go_on_without(m);
 	else if (r != -EBUSY && !swapped(m))
-		gate_open(m->on.gate);
+		open_gate(m);
 	if (r != -EBUSY && !frozen)
 		go_on(m);
 	pthread_mutex_lock(&m->lock);
 	m->quiet.tried++;
-	if (r == -EBUSY && !m->ending && !m->quiet.wait_us) {
+	if (r == -EBUSY && !m->ending && !is_over(&m->quiet)) {
 		m->pending |= 1u << JOB_QUIET;
 	} else {
 		m->quiet.result = r;
@@ -511,7 +534,8 @@ static int on_make_resident(void *arg, struct backing *c, uint64_t bytes)
 }
 
 /* Has the thread do a lane's work, and waits for that: managed_quiet. */
-static int on_quiet(void *arg, uint32_t wait_us, int (*work)(void *what), void *what)
+static int on_quiet(void *arg, struct managed_wait *wait, int (*work)(void *what),
+		    void *what)
 {
 	struct moving *m = arg;
 	int r;
@@ -519,7 +543,10 @@ static int on_quiet(void *arg, uint32_t wait_us, int (*work)(void *what), void *
 	pthread_mutex_lock(&m->lock);
 	while (m->quiet.work)
 		pthread_cond_wait(&m->done_cond, &m->lock);
-	m->quiet = (struct quiet){.work = work, .what = what, .wait_us = wait_us};
+	m->quiet = (struct quiet){.work = work,
+				  .what = what,
+				  .wait = wait,
+				  .until_ns = clock_now_ns() + wait->us * NSEC_PER_USEC};
 	m->pending |= 1u << JOB_QUIET;
 	pthread_cond_signal(&m->cond);
 	while (!m->quiet.done)
@@ -572,6 +599,7 @@ void moving_free(struct moving *m)
 	pthread_cond_signal(&m->cond);
 	pthread_mutex_unlock(&m->lock);
 	pthread_join(m->thread, NULL);
+	m->kept = false;
 	if (gate_is_frozen(m->on.gate)) /* or it would never end */
 		go_on_without(m);
 	pthread_cond_destroy(&m->done_cond);

@@ -21,7 +21,12 @@ static struct gate gate;
 static struct gate_lane lanes[LANES_MAX];
 static _Atomic bool stop;
 
-static void quiet(void *arg)
+static bool quiet(void *arg)
+{
+	return false;
+}
+
+static void catch_up(void *arg)
 {
 }
 
@@ -80,7 +85,7 @@ int main(int argc, char **argv)
 	unsigned n = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2;
 
 	n = MIN(n, (unsigned)LANES_MAX);
-	gate_init(&gate, &(const struct gate_ops){quiet, quiet, NULL, NULL}, NULL);
+	gate_init(&gate, &(const struct gate_ops){quiet, catch_up, NULL, NULL}, NULL);
 	for (unsigned i = 0; i < LANES_MAX; i++)
 		gate_lane_add(&gate, &lanes[i]);
 	bench_entering();

@@ -23,12 +23,12 @@ static struct {
 	_Atomic bool busy;
 	_Atomic unsigned asked;
 	bool held; /* under the gate's lock */
-	bool freezes, frozen;
+	bool freezes, frozen, stops;
 	_Atomic uint64_t takes_ns;
 	sem_t done;
 } device;
 
-static void quiet(void *arg)
+static void catch_up(void *arg)
 {
 	cr_assert_eq(arg, &device);
 	uint64_t until = clock_now_ns() + atomic_load(&device.takes_ns);
@@ -38,6 +38,12 @@ static void quiet(void *arg)
 	atomic_fetch_add(&device.asked, 1);
 	if (atomic_load(&device.busy))
 		sem_wait(&device.done);
+}
+
+static bool quiet(void *arg)
+{
+	catch_up(arg);
+	return device.stops;
 }
 
 static void hold(void *arg)
@@ -65,7 +71,7 @@ static void thaw(void *arg)
 	device.frozen = false;
 }
 
-static const struct gate_ops asked = {quiet, quiet, hold, go_on, freeze, thaw};
+static const struct gate_ops asked = {quiet, catch_up, hold, go_on, freeze, thaw};
 
 static void setup(void)
 {
@@ -265,6 +271,19 @@ Test(gate, goes_on_closing)
 	finish(t);
 }
 
+/* Work is left, but none runs. */
+Test(gate, tells_what_was_stopped)
+{
+	for (int i = 0; i < 4; i++) {
+		device.stops = i % 2;
+		cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+		cr_assert_eq(gate_is_still(&g), device.stops);
+		cr_assert(!gate_is_frozen(&g));
+		gate_open(&g);
+		cr_assert(!gate_is_still(&g));
+	}
+}
+
 /* Once the device has taken too long, or at once. */
 Test(gate, closes_over_work_that_stands_still)
 {
@@ -276,6 +295,7 @@ Test(gate, closes_over_work_that_stands_still)
 		cr_assert_eq(gate_freeze(&g, in(LONG_NS)), 0);
 		cr_assert(device.frozen && g.state == GATE_CLOSED);
 		cr_assert(gate_is_frozen(&g) && gate_wanted_now(&g), "it wants to go on");
+		cr_assert(gate_is_still(&g));
 		cr_assert_eq(gate_freeze(&g, 0), 0, "it is closed");
 		gate_open(&g);
 		cr_assert(!device.frozen && !device.held);

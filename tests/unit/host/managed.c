@@ -64,7 +64,10 @@ static struct {
 	int fd, quiet; /* what quiet() says instead of working */
 } f;
 
-static int quiet(void *arg, uint32_t wait_us, int (*work)(void *what), void *what)
+static struct managed_wait soon = {.us = 1000}, long_after;
+
+static int quiet(void *arg, struct managed_wait *wait, int (*work)(void *what),
+		 void *what)
 {
 	return f.quiet ? f.quiet : work(what);
 }
@@ -98,7 +101,7 @@ static uint64_t moved(const struct managed_region *g, uint64_t at, uint64_t size
 {
 	uint64_t bytes = 77;
 
-	cr_assert_eq(managed_move(f.m, g->addr + at, size, to_device, 1000, &bytes),
+	cr_assert_eq(managed_move(f.m, g->addr + at, size, to_device, &soon, &bytes),
 		     CUDA_SUCCESS);
 	return bytes;
 }
@@ -201,16 +204,16 @@ Test(managed, nothing_moves_before_the_session_is_quiet)
 	cr_assert_eq(managed_alloc(f.m, BYTES, &g), CUDA_SUCCESS);
 	f.file[g.offset] = 'a';
 	f.quiet = -EBUSY;
-	cr_assert_eq(managed_move(f.m, g.addr, MAPPED, true, 1, &bytes),
+	cr_assert_eq(managed_move(f.m, g.addr, MAPPED, true, &soon, &bytes),
 		     CUDA_ERROR_NOT_READY);
 	cr_assert_eq(bytes, 0);
 	f.quiet = -EPIPE;
-	cr_assert_eq(managed_move(f.m, g.addr, MAPPED, true, 0, &bytes),
+	cr_assert_eq(managed_move(f.m, g.addr, MAPPED, true, &long_after, &bytes),
 		     CUDA_ERROR_UNKNOWN);
 	cr_assert_eq(charged, 0);
 	f.quiet = 0;
 	managed_on_quiet(f.m, NULL, NULL);
-	cr_assert_eq(managed_move(f.m, g.addr, MAPPED, true, 0, &bytes),
+	cr_assert_eq(managed_move(f.m, g.addr, MAPPED, true, &long_after, &bytes),
 		     CUDA_ERROR_NOT_SUPPORTED);
 	cr_assert_eq(on_device(g.addr), 'a');
 }
@@ -238,8 +241,8 @@ Test(managed, nonsense_is_refused)
 		{-MANAGED_PIECE, MANAGED_PIECE},
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		cr_assert_eq(managed_move(f.m, g.addr + bad[i].at, bad[i].size, i % 2, 0,
-					  &bytes),
+		cr_assert_eq(managed_move(f.m, g.addr + bad[i].at, bad[i].size, i % 2,
+					  &soon, &bytes),
 			     CUDA_ERROR_INVALID_VALUE, "%zu", i);
 	}
 	/* A guest may do all this to ranges of its own. */
@@ -257,7 +260,7 @@ Test(managed, nonsense_is_refused)
 		     CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(managed_release(f.m, g.addr), CUDA_SUCCESS);
 	cr_assert_eq(managed_release(f.m, g.addr), CUDA_ERROR_INVALID_VALUE);
-	cr_assert_eq(managed_move(f.m, g.addr, MAPPED, true, 0, &bytes),
+	cr_assert_eq(managed_move(f.m, g.addr, MAPPED, true, &long_after, &bytes),
 		     CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(host_charged, 2 * MIB, "the other one");
 }

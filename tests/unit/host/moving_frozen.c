@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include "../guest/call.h"
+#include "base/fd.h"
 #include "ipc/page.h"
+#include "memory/hostmem.h"
+#include "memory/managed.h"
 #include "memory/move.h"
 #include "moving.h"
 #include "session/command.h"
@@ -216,4 +219,72 @@ Test(moving, nothing_is_compared_meanwhile)
 	out_and_back();
 	cr_assert_eq(unchanged(), before + BYTES, "compared again");
 	moving_release(l, other);
+}
+
+static CUdeviceptr managed(void)
+{
+	struct hostmem_file file = {.fd = fd_memfd("managed", 64 * MIB),
+				    .size = 64 * MIB};
+	struct managed_region g;
+
+	s->accounts.host_charge = NULL; /* nobody counts it */
+	s->accounts.host_uncharge = NULL;
+	cr_assert_eq(sess_set_hostmem(s, &file), 0);
+	OK(managed_alloc(s->managed, MANAGED_PIECE, &g));
+	return g.addr;
+}
+
+/* Whether kernels stand still after the move. */
+static bool move_in_time(CUdeviceptr addr, bool to_device, uint32_t wait_us, bool keep)
+{
+	struct managed_wait wait = {.us = wait_us, .keep = keep};
+	uint64_t bytes;
+
+	OK(managed_move(s->managed, addr, MANAGED_PIECE, to_device, &wait, &bytes));
+	cr_assert_eq(bytes, MANAGED_PIECE);
+	cr_assert_eq(gate_is_frozen(&s->gate), wait.still);
+	return wait.still;
+}
+
+static bool move(CUdeviceptr addr, bool to_device, bool keep)
+{
+	return move_in_time(addr, to_device, 0, keep);
+}
+
+/* As long as the guest wants; memory leaves and comes back meanwhile. */
+Test(moving, kernels_are_kept_standing_still)
+{
+	CUdeviceptr addr;
+	uint32_t was;
+
+	begin_work();
+	addr = managed();
+	cr_assert(!move(addr, true, false) && goes_on());
+	for (uint32_t i = 0; i < 3; i++) {
+		cr_assert(move_in_time(addr, false, 1000 * i, true));
+		was = word(0);
+		moving_move(MSG_RECLAIM, 2 * i + 1, BYTES, PLACE_MAPPED);
+		moving_move(MSG_RESTORE, 2 * i + 2, BYTES, PLACE_MAPPED);
+		cr_assert(move(addr, true, true));
+		cr_assert(move(addr, true, true), "it is there");
+		usleep(20000);
+		cr_assert_eq(word(0), was);
+		cr_assert(!move(addr, i % 2, false) && goes_on());
+		if (!(i % 2))
+			cr_assert(!move(addr, true, false));
+	}
+	OK(managed_release(s->managed, addr));
+	end_work();
+}
+
+Test(moving, nothing_is_kept_where_nothing_runs)
+{
+	CUdeviceptr addr;
+
+	begin_work();
+	end_work();
+	addr = managed();
+	cr_assert(!move_in_time(addr, true, 1000000, true));
+	cr_assert(!move_in_time(addr, false, 1000000, true));
+	OK(managed_release(s->managed, addr));
 }

@@ -21,6 +21,7 @@ struct asked {
 	CUdeviceptr addr;
 	bool to_device;
 	uint32_t wait_us;
+	bool keep, still;
 	uint64_t bytes;
 	_Atomic bool done;
 	CUresult result;
@@ -28,8 +29,12 @@ struct asked {
 
 static CUresult go(struct asked *a)
 {
-	return managed_move(s->managed, a->addr, MANAGED_PIECE, a->to_device, a->wait_us,
-			    &a->bytes);
+	struct managed_wait wait = {.us = a->wait_us, .keep = a->keep};
+	CUresult r = managed_move(s->managed, a->addr, MANAGED_PIECE, a->to_device, &wait,
+				  &a->bytes);
+
+	a->still = wait.still;
+	return r;
 }
 
 static void *ask_on_thread(void *arg)
