@@ -218,8 +218,10 @@ static struct ptx_extents *extents_of(struct session *s, const struct image *img
 	return t;
 }
 
-/* Larger modules are not looked at: nobody may ever ask. */
-#define LOOKED_AT_MAX ((size_t)1 << 20)
+/* Larger modules are not looked at, for nobody may ever ask, and larger libraries, which would keep a
+ * launch waiting. */
+#define MODULE_MAX  ((size_t)1 << 20)
+#define LIBRARY_MAX ((size_t)32 << 20)
 
 static void look_for_atomics(struct session *s, const struct image *img)
 {
@@ -244,7 +246,7 @@ static struct sess_image *next_to_look_at(struct session *s)
 
 	pthread_mutex_lock(&s->objs.lock);
 	list_for_each (m, &s->libraries, in_session) {
-		if (m->looked_at)
+		if (m->looked_at || m->image->image.size > LIBRARY_MAX)
 			continue;
 		m->looked_at = true;
 		image = m->image;
@@ -304,7 +306,7 @@ CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 	m->extents = extents_of(s, source);
 	if (library)
 		r = keep_image(s, m, img);
-	else if (img->size <= LOOKED_AT_MAX)
+	else if (img->size <= MODULE_MAX)
 		look_for_atomics(s, img);
 	if (r == CUDA_SUCCESS)
 		r = inst_new(s, ctx, m, img, jit, &inst);

@@ -87,8 +87,8 @@ void sess_managed_free(struct session *s, struct dev_managed *v,
 		       const struct hostmem_region *in);
 
 /* Whether code that the session has loaded has atomics of system scope (device/atomics.h). Libraries
- * are looked at by the first call after they were loaded; of modules only small ones are, when they
- * are loaded. */
+ * of up to 32 MiB are looked at by the first call after they were loaded, modules of up to 1 MiB when
+ * they are loaded. */
 bool sess_system_atomics(struct session *s);
 
 /* Takes its functions out of the tables. */
