@@ -39,8 +39,6 @@
 #define LAUNCH_WAIT_US   5000u
 #define TOUCH_WAIT_US    5000u
 #define PREFETCH_WAIT_US 20000u
-/* A launch, where kernels stand still meanwhile: it waits for what cannot. */
-#define EXCLUSIVE_WAIT_US 1000000u
 /* After one that waited in vain, or did not get all that it named to the device, for as long none
  * tries again; twice as long each time in a row. */
 #define PAUSE_NS     (100 * NSEC_PER_MSEC)
@@ -85,7 +83,14 @@ struct managed_mem {
 	unsigned n, n_host; /* pieces, and those that are the host's */
 	unsigned next, run; /* where a touch is in order, and pieces of the last one */
 	unsigned held, held_end; /* among these are those that kernels are to have back */
-	bool on_device[];
+	unsigned char of[];      /* enum whose */
+};
+
+/* Sides that may use a piece. */
+enum whose {
+	PROGRAM_AND_KERNELS, /* the host's, open */
+	DEVICE,              /* closed */
+	KERNELS, /* the host's and closed: there was no room for it, or no quiet */
 };
 
 _Atomic unsigned managed_moving, managed_waiting;
@@ -146,15 +151,20 @@ static bool waits(const struct managed_mem *m)
 	return m->n_host && !m->stays;
 }
 
+static bool is_on_device(const struct managed_mem *m, unsigned i)
+{
+	return m->of[i] == DEVICE;
+}
+
 /* Notes whose pieces i to end - 1 are. */
-static void set_locked(struct managed_mem *m, unsigned i, unsigned end, bool on_device)
+static void set_locked(struct managed_mem *m, unsigned i, unsigned end, enum whose of)
 {
 	bool did = waits(m);
 
 	for (; i < end; i++) {
-		m->n_host += m->on_device[i];
-		m->on_device[i] = on_device;
-		m->n_host -= on_device;
+		m->n_host += is_on_device(m, i);
+		m->of[i] = (unsigned char)of;
+		m->n_host -= is_on_device(m, i);
 	}
 	atomic_fetch_add(&managed_waiting, (unsigned)waits(m) - (unsigned)did);
 }
@@ -168,9 +178,32 @@ static int open_pieces(struct managed_mem *m, unsigned i, unsigned end)
 static unsigned first_that(const struct managed_mem *m, unsigned i, unsigned end,
 			   bool on_device)
 {
-	while (i < end && m->on_device[i] != on_device)
+	while (i < end && is_on_device(m, i) != on_device)
 		i++;
 	return i;
+}
+
+/* First piece from i on, before end, that is (not) open. */
+static unsigned first_open(const struct managed_mem *m, unsigned i, unsigned end,
+			   bool open)
+{
+	while (i < end && (m->of[i] == PROGRAM_AND_KERNELS) != open)
+		i++;
+	return i;
+}
+
+/* Closes those of pieces i to end - 1 that are open. False: some may be missing. */
+static bool close_pieces(const struct managed_mem *m, unsigned i, unsigned end)
+{
+	unsigned last;
+
+	for (i = first_open(m, i, end, true); i < end && !m->watch.closed;
+	     i = first_open(m, last, end, true)) {
+		last = first_open(m, i, end, false);
+		if (pages_close(piece_at(m, i), bytes_of(m, i, last)) < 0)
+			return false;
+	}
+	return true;
 }
 
 /* Has the host move pieces i to end - 1. */
@@ -206,6 +239,14 @@ static void hold_locked(struct managed_mem *m, unsigned i, unsigned end)
 
 /* ---- to the device ---- */
 
+/* Pieces that are closed and do not move are kernels' alone, or both sides'. */
+static void leave_locked(struct managed_mem *m, unsigned i, unsigned end, bool to_kernels)
+{
+	set_locked(m, i, end, to_kernels ? KERNELS : PROGRAM_AND_KERNELS);
+	if (!to_kernels)
+		open_pieces(m, i, end);
+}
+
 /* Returns how many of the host's pieces i to end - 1 are the device's now, from i on. */
 static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsigned i,
 			    unsigned end, uint32_t wait_us, unsigned *ret_n)
@@ -216,8 +257,9 @@ static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsig
 	CUresult r;
 
 	*ret_n = 0;
-	if (!m->watch.closed && pages_close(piece_at(m, i), size) < 0) {
-		open_pieces(m, i, end); /* in case something is missing */
+	if (!close_pieces(m, i, end)) {
+		set_locked(m, i, end, PROGRAM_AND_KERNELS);
+		open_pieces(m, i, end);
 		return CUDA_SUCCESS;
 	}
 	r = move_locked(t, m, i, end, true, wait_us, &rep);
@@ -226,13 +268,29 @@ static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsig
 	tried(&busy, r == CUDA_ERROR_NOT_READY);
 	if (r == CUDA_SUCCESS)
 		n = rep.moved >= size ? end - i : (unsigned)(rep.moved / m->piece);
-	set_locked(m, i, i + n, true);
+	set_locked(m, i, i + n, DEVICE);
 	if (i + n < end)
-		open_pieces(m, i + n, end);
+		leave_locked(m, i + n, end,
+			     exclusive &&
+				     (r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY));
 	m->watch.closed = false;
 	*ret_n = n;
 	return r == CUDA_ERROR_NOT_READY || r == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS
 									  : r;
+}
+
+/* All of the host's among pieces i to end - 1, without asking for room. */
+static void give_kernels_locked(struct managed_mem *m, unsigned i, unsigned end)
+{
+	bool closed = close_pieces(m, i, end);
+	unsigned last;
+
+	for (i = first_that(m, i, end, false); i < end;
+	     i = first_that(m, last, end, false)) {
+		last = first_that(m, i, end, true);
+		leave_locked(m, i, last, closed);
+	}
+	m->watch.closed = false;
 }
 
 /* All of the host's among pieces i to end - 1, until there is no room or no quiet. */
@@ -243,8 +301,11 @@ static CUresult take_all_locked(struct guest_thread *t, struct managed_mem *m, u
 	bool all = true;
 	unsigned last, n;
 
-	if ((pauses(&busy) && !exclusive) || pauses(&m->no_room))
+	if (pauses(&busy) || pauses(&m->no_room)) {
+		if (exclusive)
+			give_kernels_locked(m, i, end);
 		return CUDA_SUCCESS;
+	}
 	for (i = first_that(m, i, end, false); i < end && all && r == CUDA_SUCCESS;
 	     i = first_that(m, last, end, false)) {
 		last = first_that(m, i, end, true);
@@ -256,8 +317,9 @@ static CUresult take_all_locked(struct guest_thread *t, struct managed_mem *m, u
 	return r;
 }
 
-/* Gives kernels back what the program had while they stood still, and has them go on. */
-static void hand_back_locked(struct guest_thread *t)
+/* Gives kernels back what the program had while they stood still, and has them go on. On the
+ * server's lane: others may have launches that wait for just that. */
+static void hand_back_locked(void)
 {
 	struct managed_move_rep rep = {0};
 	struct managed_mem *m;
@@ -269,13 +331,14 @@ static void hand_back_locked(struct guest_thread *t)
 		for (unsigned i = first_that(m, m->held, m->held_end, false);
 		     i < m->held_end; i = first_that(m, last, m->held_end, false)) {
 			last = first_that(m, i, m->held_end, true);
-			take_locked(t, m, i, last, 0, &n);
+			take_locked(server, m, i, last, 0, &n);
 		}
 		m->held = m->held_end = 0;
 	}
 	held.until_ns = 0;
 	m = list_entry(all.next, struct managed_mem, link); /* which stays where it is */
-	call_managed_move(t, m->base, bytes_of(m, 0, 1), m->on_device[0], 0, 0, &rep);
+	call_managed_move(server, m->base, bytes_of(m, 0, 1), is_on_device(m, 0), 0, 0,
+			  &rep);
 }
 
 static struct managed_mem *find_locked(uint64_t addr)
@@ -366,7 +429,7 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 	sigset_t old;
 
 	managed_enter(&old);
-	hand_back_locked(t);
+	hand_back_locked();
 	launches++;
 	for (size_t i = 0; i < n; i++) {
 		struct managed_mem *m = NULL;
@@ -374,12 +437,11 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 		if (words[i] - guest_process.band_base < guest_process.band_size)
 			m = find_locked(words[i]);
 		if (m && waits(m) && is_due_locked(m)) {
-			take_all_locked(t, m, 0, m->n,
-					exclusive ? EXCLUSIVE_WAIT_US : LAUNCH_WAIT_US);
+			take_all_locked(t, m, 0, m->n, LAUNCH_WAIT_US);
 			m->watch.moved_ns = clock_now_ns();
 		}
 	}
-	hand_back_locked(t);
+	hand_back_locked();
 	managed_leave(&old);
 }
 
@@ -430,7 +492,7 @@ static CUresult bring_locked(struct guest_thread *t, struct managed_mem *m, unsi
 	if (rep.still)
 		hold_locked(m, i, end);
 	if ((r == CUDA_SUCCESS && rep.moved >= size) || guest_status() != CUDA_SUCCESS) {
-		set_locked(m, i, end, false);
+		set_locked(m, i, end, PROGRAM_AND_KERNELS);
 		if (open_pieces(m, i, end) == 0)
 			return r;
 	}
@@ -470,18 +532,19 @@ static void bring_from_kernels_locked(struct managed_mem *m, unsigned i, unsigne
 static void touched_locked(struct managed_mem *m, uintptr_t addr)
 {
 	unsigned i = (unsigned)((addr - m->base) / m->piece), end;
+	bool open = m->of[i] == PROGRAM_AND_KERNELS;
 
-	if (!m->on_device[i] && m->watch.closed) {
+	if (open && m->watch.closed) {
 		shared_touched_locked(m);
 		return;
 	}
-	if (!m->on_device[i]) { /* somebody else has touched it as well */
+	if (open) { /* somebody else has touched it as well */
 		pages_wake(addr);
 		return;
 	}
 	m->run = i == m->next ? MIN(2 * m->run, RUN_MAX) : 1;
 	m->next = MIN(i + m->run, m->n);
-	end = first_that(m, i, m->next, false);
+	end = first_open(m, i, m->next, true);
 	if (is_talking(m) ||
 	    bring_locked(server, m, i, end, TOUCH_WAIT_US) == CUDA_ERROR_NOT_READY)
 		bring_from_kernels_locked(m, i, end);
@@ -506,7 +569,7 @@ static uint64_t touched(uintptr_t addr)
 
 	managed_serve_locked();
 	if (clock_now_ns() >= held.until_ns)
-		hand_back_locked(server);
+		hand_back_locked();
 	m = find_locked(addr);
 	if (m)
 		touched_locked(m, addr);
@@ -540,7 +603,7 @@ bool managed_can_serve(uint64_t (*touched_page)(uintptr_t addr))
 static struct managed_mem *mem_new(const struct managed_alloc_rep *rep, bool shared)
 {
 	unsigned n = (unsigned)((rep->mapped + rep->piece - 1) / rep->piece);
-	struct managed_mem *m = calloc(1, sizeof(*m) + n * sizeof(m->on_device[0]));
+	struct managed_mem *m = calloc(1, sizeof(*m) + n * sizeof(m->of[0]));
 
 	if (!m)
 		return NULL;
@@ -599,7 +662,7 @@ CUresult managed_end(struct guest_thread *t, struct managed_mem *m)
 	CUresult r;
 
 	managed_enter(&old);
-	hand_back_locked(t);
+	hand_back_locked();
 	list_remove(&m->link);
 	atomic_fetch_sub(&managed_moving, 1);
 	atomic_fetch_sub(&managed_waiting, (unsigned)waits(m));
@@ -622,10 +685,10 @@ CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_
 	CUresult r;
 
 	managed_enter(&old);
-	hand_back_locked(t);
+	hand_back_locked();
 	r = to_device ? take_all_locked(t, m, i, MIN(end, m->n), PREFETCH_WAIT_US)
 		      : bring_all_locked(t, m, i, MIN(end, m->n));
-	hand_back_locked(t);
+	hand_back_locked();
 	managed_leave(&old);
 	return r;
 }

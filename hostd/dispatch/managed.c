@@ -43,17 +43,20 @@ int handle_managed_free(struct sess_lane *sl, const struct managed_free_args *a,
 #define BEGIN_NS (50 * NSEC_PER_MSEC)
 #define LOOK_NS  (20 * NSEC_PER_USEC)
 
-/* Waits for the launches that the program has said before. A move has no place among commands, so
- * one of them might begin afterwards, and find memory that is the program's alone. Nothing begins
- * while kernels stand still. */
-static void wait_for_launches(const struct sess_lane *sl)
+/* Waits for the launches that the program has said before, and returns whether some are yet to begin.
+ * A move has no place among commands, so one of them might begin afterwards, and find memory that is
+ * the program's alone. None does while kernels stand still, or lanes wait at the gate. */
+static bool launches_begin(const struct sess_lane *sl)
 {
 	const struct timespec pause = {.tv_nsec = LOOK_NS};
 	uint64_t until_ns = clock_now_ns() + BEGIN_NS;
+	bool past;
 
-	while (!tickets_past(&sl->s->tickets, sl->msg->hdr.seq) &&
-	       !gate_is_still(&sl->s->gate) && clock_now_ns() < until_ns)
+	while (!(past = tickets_past(&sl->s->tickets, sl->msg->hdr.seq)) &&
+	       !gate_is_still(&sl->s->gate) && !gate_wanted(&sl->s->gate) &&
+	       clock_now_ns() < until_ns)
 		nanosleep(&pause, NULL);
+	return !past;
 }
 
 int handle_managed_move(struct sess_lane *sl, const struct managed_move_args *a,
@@ -64,7 +67,7 @@ int handle_managed_move(struct sess_lane *sl, const struct managed_move_args *a,
 	if (a->cmd->to_device > 1 || a->cmd->keep > 1)
 		return -EPROTO;
 	if (a->cmd->keep && !a->cmd->to_device)
-		wait_for_launches(sl);
+		wait.begins = launches_begin(sl);
 	rep->res.result = managed_move(sl->s->managed, a->cmd->addr, a->cmd->size,
 				       a->cmd->to_device, &wait, &rep->moved);
 	rep->still = wait.still;

@@ -48,7 +48,8 @@ void managed_free(struct managed *m);
 struct managed_wait {
 	uint32_t us; /* for it to end; 0: as long as it takes, or until it stands still */
 	bool keep; /* what has not ended stands still, and does so on until the next without it */
-	bool still; /* said by who waited: it does */
+	bool begins; /* some of it is yet to begin, and counts as what stands still */
+	bool still;  /* said by who waited: it does */
 };
 
 /*

@@ -429,6 +429,13 @@ static int get_quiet(struct moving *m, bool *ret_frozen)
 	return r;
 }
 
+/* Whether anything goes on, or in, when the gate opens. */
+static bool is_left(const struct moving *m)
+{
+	return m->quiet.wait->begins || gate_is_still(m->on.gate) ||
+	       gate_wanted(m->on.gate);
+}
+
 static bool is_over(const struct quiet *q)
 {
 	return q->wait->us && (!q->wait->keep || clock_now_ns() >= q->until_ns);
@@ -443,7 +450,7 @@ static void do_quiet(struct moving *m, const struct msg *msg)
 
 	if (r == 0)
 		r = m->quiet.work(m->quiet.what);
-	m->kept = r == 0 && m->quiet.wait->keep && gate_is_still(m->on.gate);
+	m->kept = r == 0 && m->quiet.wait->keep && is_left(m);
 	m->quiet.wait->still = m->kept;
 	if (frozen) /* nothing was swapped, or the gate would have been closed */
 		go_on_without(m);

@@ -189,6 +189,22 @@ class Sets(FaultTest):
             self.assertLessEqual(sum(s["memory.cold"] for s in d.ctl("list")["sessions"]), 4 * MIB)
             self.told(people, "c 0", "c 1")
 
+    def test_atomics_of_program_and_kernels_wait_for_their_turns(self):
+        """Managed memory is one side's at a time, also while kernels wait for their turn, and
+        where there is no room for it."""
+        for name in "fair", "sets", "mfit":
+            config = THREE.replace("time = sets", f"time = {name}")
+            with self.subTest(name), sharing(config, memory=32) as d:
+                people = [Script(d, "keeps", t) for t in "bc"]
+                self.told(people, f"a 0 {20 * MIB}")
+                both = [d.run("managed_atomics", tenant="a") for _ in range(2)]
+                wait_for(lambda: self.told(people, "l 0 2", "s") and
+                         all(p.poll() is not None for p in both), 60, "both have ended")
+                for p in both:
+                    out, _ = p.communicate()
+                    self.assertEqual(p.returncode, 0, out)
+                self.told(people, "c 0")
+
     def test_those_that_never_wait_have_turns(self):
         with sharing() as d:
             people = [Script(d, "keeps", t) for t in "abc"]

@@ -187,12 +187,24 @@ static uint64_t unchanged(void)
 	return atomic_load(&s->count->unchanged_bytes);
 }
 
-static void out_and_back(void)
+/* Bytes that are found to be unchanged when they leave for the second time; again, where the machine
+ * was so busy that the session seemed to be. */
+static uint64_t out_and_back(void)
 {
-	for (uint32_t i = 0; i < 2; i++) {
-		moving_move(MSG_RECLAIM, 2 * i + 1, BYTES, PLACE_SWAPPED);
-		moving_move(MSG_RESTORE, 2 * i + 2, BYTES, PLACE_SWAPPED);
+	uint64_t before = 0;
+	bool frozen = true;
+
+	while (frozen) {
+		frozen = false;
+		for (uint32_t i = 0; i < 2; i++) {
+			before = unchanged();
+			frozen |= moving_move(MSG_RECLAIM, 2 * i + 1, BYTES,
+					      PLACE_SWAPPED)
+					  .frozen;
+			moving_move(MSG_RESTORE, 2 * i + 2, BYTES, PLACE_SWAPPED);
+		}
 	}
+	return unchanged() - before;
 }
 
 /* Digests would have to be computed where nothing is. */
@@ -206,9 +218,8 @@ Test(moving, nothing_is_compared_meanwhile)
 	cr_assert_eq(space_set_piece(s->space, MIB), 0); /* no digest is of less */
 	other = moving_alloc(l, BYTES);
 	moving_fill(l, other, BYTES, 5);
-	out_and_back();
+	cr_assert_eq(out_and_back(), BYTES);
 	before = unchanged();
-	cr_assert_eq(before, BYTES);
 	begin_work();
 	cr_assert_eq(moving_move(MSG_RECLAIM, 5, 2 * BYTES, PLACE_SWAPPED).bytes,
 		     2 * BYTES);
@@ -216,8 +227,7 @@ Test(moving, nothing_is_compared_meanwhile)
 	moving_move(MSG_RESTORE, 6, 2 * BYTES, PLACE_SWAPPED);
 	moving_check(l, other, BYTES, 5);
 	end_work();
-	out_and_back();
-	cr_assert_eq(unchanged(), before + BYTES, "compared again");
+	cr_assert_eq(out_and_back(), BYTES, "compared again");
 	moving_release(l, other);
 }
 

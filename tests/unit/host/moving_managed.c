@@ -4,7 +4,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "memory/hostmem.h"
 #include "memory/managed.h"
@@ -109,4 +112,59 @@ Test(moving, managed_memory_waits_for_work_to_end)
 	gate_leave(&work);
 	gate_lane_remove(&s->gate, &work);
 	cr_assert_eq(managed_release(s->managed, a.addr), CUDA_SUCCESS);
+}
+
+static _Atomic bool entered;
+
+static void *enter(void *arg)
+{
+	cr_assert_eq(gate_enter(&s->gate, arg), 0);
+	atomic_store(&entered, true);
+	gate_leave(arg);
+	return NULL;
+}
+
+/* A launch that waits for its turn does not begin while the program has memory of its own. */
+Test(moving, who_waits_at_the_gate_is_kept_out)
+{
+	struct asked a = {.addr = managed(), .to_device = true, .wait_us = 1000000};
+	struct gate_lane work;
+	pthread_t thread;
+
+	gate_lane_add(&s->gate, &work);
+	cr_assert(go(&a) == CUDA_SUCCESS && !a.still);
+	gate_hold(&s->gate, clock_now_ns() + 100 * NSEC_PER_SEC);
+	cr_assert_eq(pthread_create(&thread, NULL, enter, &work), 0);
+	while (!gate_wanted(&s->gate))
+		sched_yield();
+	a.to_device = false;
+	a.keep = true;
+	cr_assert(go(&a) == CUDA_SUCCESS && a.still);
+	gate_hold(&s->gate, 0);
+	usleep(20000);
+	cr_assert(!atomic_load(&entered));
+	a.to_device = true;
+	cr_assert(go(&a) == CUDA_SUCCESS && a.still);
+	a.keep = false;
+	cr_assert(go(&a) == CUDA_SUCCESS && !a.still);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	gate_lane_remove(&s->gate, &work);
+	cr_assert_eq(managed_release(s->managed, a.addr), CUDA_SUCCESS);
+}
+
+/* Nor does one that the program has said and that has not come to the gate. */
+Test(moving, what_is_yet_to_begin_is_kept_out)
+{
+	struct managed_wait wait = {.us = 1000000, .keep = true, .begins = true};
+	CUdeviceptr addr = managed();
+	uint64_t bytes;
+
+	cr_assert_eq(managed_move(s->managed, addr, MANAGED_PIECE, false, &wait, &bytes),
+		     CUDA_SUCCESS);
+	cr_assert(wait.still && s->gate.state == GATE_CLOSED);
+	wait.keep = false;
+	cr_assert_eq(managed_move(s->managed, addr, MANAGED_PIECE, false, &wait, &bytes),
+		     CUDA_SUCCESS);
+	cr_assert(!wait.still && s->gate.state == GATE_OPEN);
+	cr_assert_eq(managed_release(s->managed, addr), CUDA_SUCCESS);
 }
