@@ -8,6 +8,9 @@
 #include "device/image.h"
 #include "ptx/fatbin.h"
 
+/* Code that is looked through of an image, unpacked: a guest may pack what is always the same. */
+#define LOOKED_THROUGH_MAX ((size_t)64 << 20)
+
 static bool is_part_of_name(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -40,7 +43,7 @@ static bool is_of_system(const char *p, size_t n)
 	       (begins(p, n, "atom.") || begins(p, n, "red."));
 }
 
-bool atomics_in_text(const char *text, size_t len)
+static bool has_in_text(const char *text, size_t len)
 {
 	const char *end = text + len;
 
@@ -54,26 +57,30 @@ bool atomics_in_text(const char *text, size_t len)
 	return false;
 }
 
-static bool in_part(const struct image_part *part, unsigned sm)
+/* Takes from *room what the part's code has. */
+static bool has_in_part(const struct image_part *part, unsigned sm, size_t *room)
 {
 	_cleanup_free_ char *code = NULL;
-	size_t len;
+	size_t len = 0;
 	int r = fatbin_elf(part->data, part->size, sm, &code, &len);
+	bool text = r == -ENOEXEC, has;
 
-	if (r == 0)
-		return cubin_has_system_atomics(code, len, sm);
-	return r == -ENOEXEC &&
-	       fatbin_ptx(part->data, part->size, sm, &code, &len) == 0 &&
-	       atomics_in_text(code, len);
+	if (text)
+		r = fatbin_ptx(part->data, part->size, sm, &code, &len);
+	if (r < 0)
+		return false;
+	has = text ? has_in_text(code, len) : cubin_has_system_atomics(code, len, sm);
+	*room -= MIN(len, *room);
+	return has;
 }
 
 bool atomics_of_system(const void *image, size_t size, unsigned sm)
 {
+	size_t pos = 0, room = LOOKED_THROUGH_MAX;
 	struct image_part part;
-	size_t pos = 0;
 
-	while (image_next(image, size, &pos, &part) > 0) {
-		if (in_part(&part, sm))
+	while (room && image_next(image, size, &pos, &part) > 0) {
+		if (has_in_part(&part, sm, &room))
 			return true;
 	}
 	return false;

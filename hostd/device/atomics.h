@@ -14,10 +14,7 @@
 
 /* Whether the code in an image (device_module_ops.load) that a GPU of compute capability sm (90:
  * 9.0) takes has any: its machine code, or the PTX that would be compiled. False also where that
- * cannot be read. */
+ * cannot be read, and of what comes after 64 MiB of code. */
 bool atomics_of_system(const void *image, size_t size, unsigned sm);
-
-/* In PTX, len bytes. */
-bool atomics_in_text(const char *text, size_t len);
 
 #endif

@@ -191,20 +191,31 @@ static void say_extents(struct session *s, const struct image *img,
 		log_warning("extents: out of memory");
 }
 
-/* Looks at the PTX that the device takes; machine code says nothing, and what was linked neither. */
-static struct ptx_extents *extents_of(struct session *s, const struct image *img)
+/* The device's compute capability, 90 for 9.0; 0: it does not say. */
+static unsigned sm_of(struct session *s)
 {
-	struct ptx_extents *t;
-	unsigned all, known;
 	int major, minor;
 
-	if (!s->touch.wants_extents || !s->touch.pages ||
-	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+	if (s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
 			      &major) ||
 	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 			      &minor))
+		return 0;
+	return (unsigned)(10 * major + minor);
+}
+
+/* Looks at the PTX that the device takes; machine code says nothing, and what was linked neither. */
+static struct ptx_extents *extents_of(struct session *s, const struct image *img)
+{
+	unsigned all, known, sm;
+	struct ptx_extents *t;
+
+	if (!s->touch.wants_extents || !s->touch.pages)
 		return NULL;
-	t = ptx_extents_new(img->data, img->size, (unsigned)(10 * major + minor));
+	sm = sm_of(s);
+	if (!sm)
+		return NULL;
+	t = ptx_extents_new(img->data, img->size, sm);
 	if (s->templates)
 		say_extents(s, img, &t);
 	if (images_charge(s->images, ptx_extents_bytes(t)) < 0) {
@@ -225,14 +236,8 @@ static struct ptx_extents *extents_of(struct session *s, const struct image *img
 
 static void look_for_atomics(struct session *s, const struct image *img)
 {
-	int major, minor;
-
 	if (atomic_load(&s->system_atomics) ||
-	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-			      &major) ||
-	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-			      &minor) ||
-	    !atomics_of_system(img->data, img->size, (unsigned)(10 * major + minor)))
+	    !atomics_of_system(img->data, img->size, sm_of(s)))
 		return;
 	log_debug("kernels: some add to memory together with the program");
 	atomic_store(&s->system_atomics, true);

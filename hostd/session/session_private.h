@@ -78,7 +78,7 @@ struct session {
 
 	struct obj_table objs;
 	struct list libraries; /* sess_module.in_session, under objs.lock */
-	_Atomic bool system_atomics; /* some of its code has such */
+	_Atomic bool system_atomics; /* sess_system_atomics() */
 	pthread_mutex_t contexts_lock;
 	pthread_cond_t contexts_cond; /* one has gone */
 	struct list contexts;         /* sess_ctx.in_session */

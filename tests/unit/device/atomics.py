@@ -62,6 +62,28 @@ def said(check, sm, *paths):
     return [word == "1" for word in out.stdout.split()]
 
 
+def container(tools, path, text):
+    """A fatbin with that PTX, which takes little if it is always the same."""
+    ptx = write(path + ".ptx", text)
+    subprocess.run([os.path.join(tools, "fatbinary"), "--compress-all", f"--create={path}", "--64",
+                    f"--image3=kind=ptx,sm=90,file={ptx}"], check=True)
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def unpacked(tools, check, d):
+    """Complaints: no more than so much is unpacked to look at it, whatever an image has."""
+    large = container(tools, os.path.join(d, "large"), "\n" * (65 << 20))
+    some = container(tools, os.path.join(d, "some"), all_of("sys")["red.add.u32"])
+    images = [os.path.join(d, name) for name in ("some-first", "large-first")]
+    for path, data in zip(images, (some + large, large + some)):
+        with open(path, "wb") as f:
+            f.write(data)
+    assert len(large) < 1 << 20
+    got = said(check, 90, *images)
+    return [] if got == [True, False] else [f"unpacked: {got}"]
+
+
 def main():
     nvcc, ptxas, check = sys.argv[1:]
     bad = []
@@ -73,6 +95,7 @@ def main():
         bad += [f"PTX: {name}" for name, yes in zip(system, said(check, 90, *system.values()))
                 if not yes]
         bad += ["PTX: others"] if said(check, 90, others)[0] else []
+        bad += unpacked(os.path.dirname(ptxas), check, d)
         archs = re.findall(r"sm_(\d+)\b", subprocess.run(
             [nvcc, "--list-gpu-code"], capture_output=True, text=True, check=True).stdout)
         for arch in archs:
