@@ -4,6 +4,7 @@
  * for as long as the program runs.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -32,7 +33,7 @@
 #define SYSTEM_SOCKET   "/run/weft/weft.sock"
 
 struct options {
-	const char *tenant, *socket, *control, *memory_max, *tpcs;
+	const char *tenant, *socket, *control, *memory_max, *tpcs, *profile, *compare;
 	struct private_opts device;
 	bool stats, create, private;
 };
@@ -69,7 +70,10 @@ static void usage(FILE *f)
 	      "  --soft-tpcs N         size of the software device\n"
 	      "  --threads N           host threads of its kernels\n"
 	      "  --kernel.rewrite off|yield|share|auto\n"
-	      "                        whose grids run as persistent threads\n",
+	      "                        whose grids run as persistent threads\n\n"
+	      "No daemon, the driver itself:\n"
+	      "  --profile FILE        write where its kernels reach memory\n"
+	      "  --compare FILE        say how well such a file foretells it\n",
 	      f);
 }
 
@@ -85,6 +89,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{"memory-max", required_argument, NULL, 'M'},
 		{"threads", required_argument, NULL, 'j'},
 		{"kernel.rewrite", required_argument, NULL, 'r'},
+		{"profile", required_argument, NULL, 'P'},
+		{"compare", required_argument, NULL, 'R'},
 		{"socket", required_argument, NULL, 's'},
 		{"control", required_argument, NULL, 'c'},
 		{"stats", no_argument, NULL, 'S'},
@@ -100,7 +106,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 		['j'] = &o->device.threads, ['s'] = &o->socket,
 		['c'] = &o->control,        ['M'] = &o->memory_max,
 		['w'] = &o->device.swap,    ['T'] = &o->tpcs,
-		['r'] = &o->device.rewrite,
+		['r'] = &o->device.rewrite, ['P'] = &o->profile,
+		['R'] = &o->compare,
 	};
 	int opt;
 
@@ -351,6 +358,64 @@ static int set_environment(const struct run *run)
 	return 0;
 }
 
+/* ---- without a daemon: a profile ---- */
+
+#define PROFILE_LIBRARY "libweft-profile.so"
+
+static bool wants_profile(const struct options *o)
+{
+	return o->profile || o->compare;
+}
+
+static int refuse_profile(void)
+{
+	fprintf(stderr, "weft-run: --profile and --compare run the program by the driver "
+			"itself: no other option goes with them\n");
+	return -EINVAL;
+}
+
+/* Programs may change their directory. */
+static int set_file(const char *variable, const char *path, int flags)
+{
+	_cleanup_close_ int fd = open(path, flags | O_CLOEXEC, 0666);
+	_cleanup_free_ char *whole = fd < 0 ? NULL : realpath(path, NULL);
+	int r = whole ? setenv(variable, whole, 1) : -1;
+
+	if (r < 0)
+		fprintf(stderr, "weft-run: %s: %s\n", path, strerror(errno));
+	return r < 0 ? -errno : 0;
+}
+
+static int set_preload(void)
+{
+	_cleanup_free_ char *dir = NULL, *all = NULL;
+	const char *old = getenv("LD_PRELOAD");
+	int r = self_dir(PROFILE_LIBRARY, &dir);
+
+	if (r < 0) {
+		fprintf(stderr, "weft-run: " PROFILE_LIBRARY " is not to be found\n");
+		return r;
+	}
+	if (asprintf(&all, "%s/" PROFILE_LIBRARY "%s%s", dir, old ? ":" : "",
+		     old ? old : "") < 0)
+		return -ENOMEM;
+	return setenv("LD_PRELOAD", all, 1) < 0 ? -errno : 0;
+}
+
+static int set_profile(const struct options *o)
+{
+	int r = 0;
+
+	if (wants_private(o) || has_limits(o) || o->tenant || o->socket || o->control ||
+	    o->create || o->stats)
+		return refuse_profile();
+	if (o->compare)
+		r = set_file("WEFT_PROFILE_COMPARE", o->compare, O_RDONLY);
+	if (r == 0 && o->profile)
+		r = set_file("WEFT_PROFILE", o->profile, O_WRONLY | O_CREAT);
+	return r == 0 ? set_preload() : r;
+}
+
 static _Noreturn void exec_program(char **argv, pid_t parent)
 {
 	sigset_t none;
@@ -474,6 +539,8 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return EXIT_OWN;
 	}
+	if (wants_profile(&run.opt))
+		return set_profile(&run.opt) == 0 ? run_program(argv + optind) : EXIT_OWN;
 	if (find_host(&run) == 0 && set_environment(&run) == 0)
 		status = run_program(argv + optind);
 	if (run.opt.stats && run.have_client && status != EXIT_OWN)

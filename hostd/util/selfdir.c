@@ -41,7 +41,8 @@ int self_dir(const char *name, char **ret_dir)
 {
 	static const char *const places[] = {".", WEFT_LIBEXECDIR_FROM_BIN,
 					     WEFT_SBINDIR_FROM_BIN,
-					     WEFT_BINDIR_FROM_SBIN};
+					     WEFT_BINDIR_FROM_SBIN,
+					     WEFT_LIBDIR_FROM_BIN};
 
 	return find(places, ARRAY_SIZE(places), name, ret_dir);
 }

@@ -4,7 +4,7 @@
 #define WEFT_UTIL_SELFDIR_H
 
 /*
- * The directory that holds the program `name`: beside the running program (a build tree
+ * The directory that holds the program or library `name`: beside the running program (a build tree
  * or one directory for all), else where the installation has it. *ret_dir is the
  * caller's. Returns 0, -ENOENT or -errno.
  */

@@ -3,8 +3,10 @@
 """Tenants whose memory does not fit together take turns (policies/sets.c), and what the next one
 needs comes in meanwhile; whatever happens to one, results are right and the others go on."""
 import os
+import re
 import signal
 import tempfile
+import textwrap
 import time
 import unittest
 import unittest.mock
@@ -296,8 +298,8 @@ class Sets(FaultTest):
     def test_what_the_operator_says_kernels_reach_comes_in_and_no_more(self):
         """The operator says less than they reach: the rest is read where it is, and is right."""
         with open(PAGE, encoding="utf-8") as f:
-            example = "".join(line[4:] for line in f if line.startswith("    "))
-        said = self.extents(example + "code *\nkernel _Z6changePjjjj\n"
+            example = re.search(r"^    weft-extents 1\n(?:    .*\n|\n)*", f.read(), re.M).group()
+        said = self.extents(textwrap.dedent(example) + "code *\nkernel _Z6changePjjjj\n"
                             f"at u64[0] bytes {4 * MIB}\n")
         with unittest.mock.patch.dict(os.environ, WEFT_LOG="info"), \
                 sharing(THREE.replace("sets\n", f"sets\nextents = {said}\n")) as d:

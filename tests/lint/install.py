@@ -19,7 +19,7 @@ import time
 # Under the prefix; LIB is the one of the architecture.
 WANTED = {
     "bin/weft-guest-check", "bin/weft-run", "bin/weft-vsock", "bin/weftctl", "sbin/weftd",
-    "libexec/weft/weft-listener", "libexec/weft/weft-worker",
+    "libexec/weft/weft-listener", "libexec/weft/weft-worker", "LIB/weft/libweft-profile.so",
     "libexec/weft/weft-guest-cdi", "libexec/weft/weft-guest-connect",
     "libexec/weft/weft-guest-gl",
     "libexec/weft/docker/nvidia-cdi-hook",

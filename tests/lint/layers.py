@@ -39,6 +39,8 @@ ALLOWED = {
     "hostd/exporter": ["hostd/exporter", "hostd/tools/client.h", "hostd/util", "transport/base"],
     "hostd/libvirt": ["hostd/libvirt", "hostd/tools/client.h", "hostd/util", "transport"],
     "hostd/tools": ["hostd/tools", "hostd/libvirt", "hostd/ipc", "hostd/util", "transport"],
+    # Within the program, above the driver.
+    "hostd/profile": ["hostd/profile", "hostd/ptx", "guestlib/core/image.h", "transport/base"],
     "hostd/worker": ["hostd/worker", "hostd/device", "hostd/ipc", "hostd/memory",
                      "hostd/session/session.h", "hostd/session/gate.h",
                      "hostd/session/footprint.h", "hostd/util", "policies", "transport"],
