@@ -14,7 +14,7 @@ import traceback
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from weftgpu import bench, build, compat, execute, mix, programs, table  # noqa: E402
+from weftgpu import bench, build, compat, execute, mix, profile, programs, table  # noqa: E402
 
 BUILD = sys.argv[1]
 RUN = [sys.executable, "-B", os.path.join(HERE, "run")]
@@ -74,6 +74,20 @@ def test_samples_that_are_built():
         assert "no link" in r.stdout and "1 ran" in r.stdout, r.stdout
         with open(f"{d}/out.json", encoding="utf-8") as f:
             assert json.load(f)["samples"][0]["static"] == "ok"
+
+
+def test_comparison_of_profiles():
+    """Pieces that were missed or not needed count, not those that nobody foretold."""
+    head = f"{'pieces of 2 MiB, of kernel':40}  launches  reached  missed  extra\n"
+    text = head + "one<int>  8 1000 {} {}\ntwo 3 50 0 700\nall that are foretold 8 1000 {} {}\n" \
+        "all whose allocations count 3 50 0 700\n"
+    for missed, extra, good in ((1, 10, True), (2, 0, False), (0, 11, False)):
+        row = profile.row_of("p", text.format(missed, extra, missed, extra))
+        assert (row.good, row.reached, row.missed, row.extra) == (good, 1000, missed, extra), row.text
+        assert "2 kernels" in row.text and "3 launches, 50 pieces, 700 more" in row.text, row.text
+    assert not profile.row_of("p", head).good
+    nothing = "all that are foretold 0 0 0 0\nall whose allocations count 3 50 0 700\nx 1 1 1 1\n"
+    assert not profile.row_of("p", nothing).good
 
 
 def test_graphics():

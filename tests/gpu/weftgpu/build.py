@@ -73,14 +73,15 @@ class Toolchain:
                 return p
         raise Error("no libcuda.so to link with")
 
-    def build(self, program, where):
+    def build(self, program, where, flags=()):
         """Builds one program of the suite; sets argv."""
         os.makedirs(where, exist_ok=True)
         out = os.path.join(where, program.name)
         if program.suffix == ".cu":
             if not self.nvcc:
                 raise Error("no nvcc here")
-            cmd = [self.nvcc, "-O2", "-o", out, program.path]
+            cmd = [self.nvcc, "-O2", *flags, "-o", out, program.path]
+            cmd += [f"-l{lib}" for lib in program.libs]
         else:
             cmd = ["gcc", "-O2", "-g", "-o", out, program.path, "-I" + TOP + "/transport"]
             cmd += [f"-I{d}" for d in self.includes]
