@@ -71,7 +71,8 @@ static uint64_t pieces_of_both(const struct spans *a, const struct spans *b)
 
 int compare_launch(const struct ptx_extent *e, const struct launch *l, struct compared *c)
 {
-	struct told told = {.l = l}, reached = {.l = l};
+	struct told told = {.l = l, .open = e && ptx_extent_follows(e)};
+	struct told reached = {.l = l};
 	uint64_t both;
 
 	if (e)

@@ -378,9 +378,9 @@ static double at_least(const struct launch *l, uint32_t pointer, double to, doub
 	return MAX(piece > p ? (double)(piece - p) : 0, from);
 }
 
-/* Where it begins, if not at the pointer itself. */
+/* Where it begins, if not at the pointer itself (*ret_later). False: nobody knows. */
 static bool find_begin(const struct fit *f, uint32_t pointer, const struct region *r,
-		       struct term *ret)
+		       bool *ret_later, struct term *ret)
 {
 	struct bounds b = {0};
 	bool later = false;
@@ -394,7 +394,8 @@ static bool find_begin(const struct fit *f, uint32_t pointer, const struct regio
 		b.upto[i] = (double)(ALIGN_DOWN(from, PIECE) + PIECE - 1 - p);
 		later |= b.told[i] && b.above[i] >= 0;
 	}
-	return later && find_term(f, &b, ret);
+	*ret_later = later && find_term(f, &b, ret);
+	return *ret_later == later;
 }
 
 static bool find_bytes(const struct fit *f, uint32_t pointer, const struct region *r,
@@ -469,7 +470,7 @@ static void write_pointer(FILE *out, const struct fit *f, uint32_t pointer)
 	struct term begin, bytes;
 	struct rows rows;
 	unsigned reached = 0;
-	bool later, strided;
+	bool known, later, strided;
 
 	for (unsigned i = 0; i < f->k->n; i++) {
 		const struct launch *l = &f->k->launch[i];
@@ -479,8 +480,8 @@ static void write_pointer(FILE *out, const struct fit *f, uint32_t pointer)
 	}
 	if (!reached)
 		return;
-	later = find_begin(f, pointer, r, &begin);
-	strided = find_rows(f, pointer, r, &rows);
+	known = find_begin(f, pointer, r, &later, &begin);
+	strided = known && find_rows(f, pointer, r, &rows);
 	if (says_little(f, r) ||
 	    (!strided && !find_bytes(f, pointer, r, later ? &begin : NULL, &bytes))) {
 		fprintf(out, "somewhere u64[%u]\n", pointer);

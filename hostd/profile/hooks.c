@@ -168,6 +168,13 @@ EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 
 /* ---- what streams take, twice: with the program's and with a thread's default stream ---- */
 
+/* A launch by the parameters of the function that it is in. */
+#define LAUNCH(more)                                                                     \
+	{                                                                                \
+		f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},    \
+			hStream, kernelParams, more                                      \
+	}
+
 #define BOTH(suffix)                                                                     \
 	EXPORT CUresult cuMemAllocAsync##suffix(CUdeviceptr *dptr, size_t bytesize,      \
 						CUstream hStream)                        \
@@ -191,12 +198,7 @@ EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 		unsigned sharedMemBytes, CUstream hStream, void **kernelParams,          \
 		void **extra)                                                            \
 	{                                                                                \
-		const struct profile_launch l = {f,                                      \
-						 {gridDimX, gridDimY, gridDimZ},         \
-						 {blockDimX, blockDimY, blockDimZ},      \
-						 hStream,                                \
-						 kernelParams,                           \
-						 extra};                                 \
+		const struct profile_launch l = LAUNCH(extra);                           \
 		CUresult r;                                                              \
                                                                                          \
 		profile_launch_begin(&l);                                                \
@@ -229,12 +231,7 @@ EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 		unsigned blockDimX, unsigned blockDimY, unsigned blockDimZ,              \
 		unsigned sharedMemBytes, CUstream hStream, void **kernelParams)          \
 	{                                                                                \
-		const struct profile_launch l = {f,                                      \
-						 {gridDimX, gridDimY, gridDimZ},         \
-						 {blockDimX, blockDimY, blockDimZ},      \
-						 hStream,                                \
-						 kernelParams,                           \
-						 NULL};                                  \
+		const struct profile_launch l = LAUNCH(NULL);                            \
 		CUresult r;                                                              \
                                                                                          \
 		profile_launch_begin(&l);                                                \

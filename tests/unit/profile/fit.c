@@ -205,6 +205,32 @@ Test(profile, rows_at_equal_distances)
 	kernels_free(&k);
 }
 
+/* Rows that begin where no number says are anywhere, and not at the pointer. */
+Test(profile, rows_that_begin_somewhere)
+{
+	static const uint32_t how[][3] = {
+		{5, 4000, 31}, {9, 2500, 7}, {3, 9000, 90}, {7, 5000, 55}};
+	struct kernels k = {0};
+	struct compared c;
+	struct launch l;
+
+	for (size_t i = 0; i < ARRAY_SIZE(how); i++) {
+		l = launch_of(&(struct params){A, 0, {how[i][0], how[i][1]}});
+		for (uint32_t row = 0; row < how[i][0]; row++)
+			reach(&l,
+			      A + how[i][2] * PIECE + (uint64_t)row * how[i][1] * 4096,
+			      4096);
+		keep(kernel_new(&k), &l);
+	}
+	l = launch_of(&(struct params){A, 0, {5, 4000}});
+	for (uint32_t row = 0; row < 5; row++)
+		reach(&l, A + 31 * PIECE + row * 4000ull * 4096, 4096);
+	c = foretold(&k, &l);
+	cr_assert(c.reached == 5 && !c.missed, "%lu reached, %lu missed", c.reached,
+		  c.missed);
+	kernels_free(&k);
+}
+
 /* One address at first is said to be reached whole; so are others, for it moves. */
 Test(profile, always_the_same_bytes)
 {
