@@ -6,6 +6,16 @@ import sys
 NAME = os.path.basename(sys.argv[0]).rsplit(".", 1)[0]
 
 
+def numba_cuda():
+    """numba.cuda; some versions of it want a name that newer NumPy versions lack."""
+    import numpy as np
+
+    if not hasattr(np, "row_stack"):
+        np.row_stack = np.vstack
+    from numba import cuda
+    return cuda
+
+
 def fail(text):
     print(f"FAIL {NAME}: {text}", flush=True)
     # Not sys.exit(): threads and atexit handlers of a broken library could hang it.

@@ -6,10 +6,8 @@ import numpy as np
 
 import check
 
-# Some versions of numba-cuda want a name that newer NumPy versions lack.
-if not hasattr(np, "row_stack"):
-    np.row_stack = np.vstack
-from numba import cuda, float32  # noqa: E402
+cuda = check.numba_cuda()
+from numba import float32  # noqa: E402
 
 
 @cuda.jit

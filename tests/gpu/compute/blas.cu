@@ -14,14 +14,7 @@
 
 #include "check.h"
 
-#define TRY(call)                                                                        \
-	do {                                                                             \
-		cublasStatus_t s_ = (call);                                              \
-		if (s_ != CUBLAS_STATUS_SUCCESS) {                                       \
-			fprintf(stderr, "%s: %s\n", #call, cublasGetStatusString(s_));   \
-			exit(1);                                                         \
-		}                                                                        \
-	} while (0)
+#define TRY(call) CHECK_BY(cublasGetStatusString, call)
 
 static const size_t mib = 1 << 20;
 static const int smallest = 1536, step = 128, steps = 22;

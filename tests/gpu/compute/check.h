@@ -6,13 +6,16 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                                      \
+/* A library's call, whose 0 is success, and what the library says of others. */
+#define CHECK_BY(text_of, call)                                                          \
 	do {                                                                             \
-		cudaError_t e_ = (call);                                                 \
-		if (e_ != cudaSuccess) {                                                 \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(e_));      \
+		auto e_ = (call);                                                        \
+		if (e_) {                                                                \
+			fprintf(stderr, "%s: %s\n", #call, text_of(e_));                 \
 			exit(1);                                                         \
 		}                                                                        \
 	} while (0)
+
+#define CHECK(call) CHECK_BY(cudaGetErrorString, call)
 
 #endif
