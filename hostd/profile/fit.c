@@ -14,6 +14,8 @@
 /* Sizes of elements: 1, 2, 4, 8 and 16 bytes. */
 #define USUAL_NUMBERS 5
 #define CHANCE_MAX    0.05
+/* Allocators round sizes up to that: PyTorch's caching one. */
+#define ROUNDED 512.0
 
 /* A number that a launch says, in each of them. */
 struct quantity {
@@ -37,6 +39,7 @@ struct term {
 /* Limits of a term in each launch: more than `above`, `upto` at most; none where it is not told. */
 struct bounds {
 	bool told[LAUNCHES_MAX];
+	bool at_end[LAUNCHES_MAX]; /* `upto` is where the memory ends, to the byte */
 	double above[LAUNCHES_MAX], upto[LAUNCHES_MAX];
 };
 
@@ -45,6 +48,7 @@ struct bounds {
 struct region {
 	unsigned runs;
 	double from, first_to, last_from, to;
+	bool at_end; /* reached up to the end of the memory */
 };
 
 /* ---- terms ---- */
@@ -133,8 +137,21 @@ static bool had_product(const struct fit *f, const struct bounds *b, const struc
 	return false;
 }
 
+/* How much of all that a launch could have reached is as near to what it did. */
+static double width_of(const struct fit *f, const struct bounds *b, const struct term *t,
+		       unsigned i)
+{
+	double above = MAX(b->above[i], 0.0), upto = b->upto[i];
+
+	if (upto <= above)
+		return 1;
+	if (b->at_end[i])
+		above = MAX(above, MIN(value(f, t, i), upto - ROUNDED));
+	return 1 - above / upto;
+}
+
 /* Products of so many factors that would hold by chance: of all that there are those that come
- * between the limits of each launch. A number that is no power of two is what one launch says. */
+ * as near in each launch. A number that is no power of two is what one launch says. */
 static double by_chance(const struct fit *f, const struct bounds *b, const struct term *t)
 {
 	double chance = 1, least = 1;
@@ -142,8 +159,7 @@ static double by_chance(const struct fit *f, const struct bounds *b, const struc
 	for (unsigned i = 0; i < t->n; i++)
 		chance *= (double)(f->n_quantities + i) / (i + 1);
 	for (unsigned i = 0; i < f->k->n; i++) {
-		double above = MAX(b->above[i], 0.0);
-		double width = b->upto[i] > above ? 1 - above / b->upto[i] : 1;
+		double width = width_of(f, b, t, i);
 
 		if (!b->told[i] || had_product(f, b, t, i))
 			continue;
@@ -309,7 +325,8 @@ static void region_of(const struct fit *f, const struct launch *l, uint64_t p,
 			ret->last_from = (double)(from - p);
 		}
 		last = to;
-		ret->to = (double)((to == cut ? limit : to) - p);
+		ret->at_end = to == cut;
+		ret->to = (double)((ret->at_end ? limit : to) - p);
 		if (ret->runs == 1)
 			ret->first_to = ret->to;
 	}
@@ -407,6 +424,7 @@ static bool find_bytes(const struct fit *f, uint32_t pointer, const struct regio
 		double from = begin ? value(f, begin, i) : 0;
 
 		b.told[i] = r[i].runs > 0;
+		b.at_end[i] = r[i].at_end;
 		b.upto[i] = r[i].to - from;
 		b.above[i] =
 			MAX(0.0, at_least(&f->k->launch[i], pointer, r[i].to, 0) - from);

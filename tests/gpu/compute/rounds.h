@@ -8,7 +8,8 @@
  *	PROGRAM NAME SIZE [managed] loop	rounds until the end of its input; a line that
  *						begins with p has it pause, or go on
  *
- * where SIZE is tiny (for the software device), small, medium or large. `loop` says "ready",
+ * where SIZE is tiny (for the software device), small, medium or large, and with some names
+ * larger. `loop` says "ready",
  * begins when a line comes, and at each further line prints how many rounds there have been, and
  * the median and the 99th percentile of how long one took, in microseconds, since the last line.
  */
@@ -32,13 +33,15 @@ enum size {
 	TINY,
 	SMALL,
 	MEDIUM,
-	LARGE
+	LARGE,
+	LARGER
 };
 
 struct app {
 	const char *name;
 	void (*setup)(enum size);
 	void (*round)(void);
+	bool larger; /* has that size as well */
 };
 
 static bool managed;
@@ -104,9 +107,9 @@ static inline float *get_units(size_t n, unsigned seed, float from = 0, float to
 
 static inline int size_of(const char *word)
 {
-	static const char *const names[] = {"tiny", "small", "medium", "large"};
+	static const char *const names[] = {"tiny", "small", "medium", "large", "larger"};
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		if (!strcmp(word, names[i]))
 			return i;
 	return -1;
@@ -203,7 +206,7 @@ static inline int rounds_main(int argc, char **argv, const struct app *apps, siz
 
 	managed = argc == 5 && !strcmp(argv[3], "managed");
 	for (size_t i = 0; i < n && size >= 0 && (argc == 4 || managed); i++) {
-		if (strcmp(argv[1], apps[i].name))
+		if (strcmp(argv[1], apps[i].name) || (size == LARGER && !apps[i].larger))
 			continue;
 		apps[i].setup((enum size)size);
 		CHECK(cudaDeviceSynchronize());
@@ -215,11 +218,12 @@ static inline int rounds_main(int argc, char **argv, const struct app *apps, siz
 			return rounds_loop(&apps[i]);
 	}
 	fprintf(stderr,
-		"usage: %s NAME tiny|small|medium|large [managed] check|time|loop; "
-		"names:",
+		"usage: %s NAME tiny|small|medium|large|larger [managed] "
+		"check|time|loop; "
+		"names (*: larger):",
 		argv[0]);
 	for (size_t i = 0; i < n; i++)
-		fprintf(stderr, " %s", apps[i].name);
+		fprintf(stderr, " %s%s", apps[i].name, apps[i].larger ? "*" : "");
 	fputc('\n', stderr);
 	return 64;
 }

@@ -56,7 +56,7 @@ static void round_of_slices(void)
 
 int main(int argc, char **argv)
 {
-	static const struct app apps[] = {{"slices", setup, round_of_slices}};
+	static const struct app apps[] = {{"slices", setup, round_of_slices, true}};
 
 	return rounds_main(argc, argv, apps, 1);
 }

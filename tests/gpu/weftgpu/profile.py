@@ -14,8 +14,9 @@ MACHINE = ("-arch=native",)
 KINDS = {f"profile-{name}": ("rodinia", [[name, "small", "check"], [name, "medium", "check"]],
                              [name, "large", "check"])
          for name in ("dwt2d", "hotspot", "cfd", "nn")}
-KINDS["profile-slices"] = ("slices", [["slices", "small", "check"], ["slices", "medium", "check"]],
-                           ["slices", "large", "check"])
+KINDS["profile-slices"] = ("slices", [["slices", size, "check"]
+                                      for size in ("small", "medium", "large")],
+                           ["slices", "larger", "check"])
 KINDS["profile-cublas"] = ("blas", [["1", "12"], ["2", "12"], ["3", "12"]], ["7", "8"])
 KINDS["profile-torch"] = ("tensors", [["1", "8"], ["2", "8"], ["3", "8"], ["4", "8"]], ["9", "8"])
 NAMES = list(KINDS)

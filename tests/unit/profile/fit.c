@@ -154,6 +154,42 @@ Test(profile, few_launches_say_nothing)
 	kernels_free(&k);
 }
 
+/* Two launches of a kernel with few numbers. */
+static void two_sizes(struct kernels *k, uint64_t more)
+{
+	static const uint32_t n[] = {1024, 6656};
+
+	for (size_t i = 0; i < ARRAY_SIZE(n); i++) {
+		struct params p = {A, 0, {n[i], n[i] / 32, n[i] / 8}};
+		struct launch l = {.shape = {{1, 1, 1}, {128, 1, 1}}, .size = sizeof(p)};
+
+		l.params = malloc(sizeof(p));
+		memcpy(l.params, &p, sizeof(p));
+		spans_add(&l.memory, A, A + 4ull * n[i] * n[i] + more);
+		spans_add(&l.reached, A, A + 4ull * n[i] * n[i] + more);
+		keep(kernel_new(k), &l);
+	}
+}
+
+/* As many bytes as its allocation has, exactly: not by chance. */
+Test(profile, two_allocations_reached_to_the_byte)
+{
+	struct kernels k = {0};
+
+	two_sizes(&k, 0);
+	expect(&k, "at u64[0] + each(u32[16] * u32[16], 4) bytes 4\n");
+	kernels_free(&k);
+}
+
+Test(profile, two_allocations_of_other_sizes)
+{
+	struct kernels k = {0};
+
+	two_sizes(&k, MIB);
+	expect(&k, "somewhere u64[0]\n");
+	kernels_free(&k);
+}
+
 /* Both parameters point into one buffer, each to its own part. */
 Test(profile, two_pointers_into_one_buffer)
 {
