@@ -128,6 +128,18 @@ static uint32_t most_urgent(const struct time_tenant *t, uint32_t n)
 	return p;
 }
 
+uint32_t time_least_urgent(const struct time_tenant *t, uint32_t n)
+{
+	uint32_t least = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].sessions && t[i].goes &&
+		    (least == n || t[i].priority < t[least].priority))
+			least = i;
+	}
+	return least;
+}
+
 /* Slices of those below: TIME_BELOW_ALL_US on the average, by weight. */
 static uint32_t below_slice(const struct time_tenant *t, const struct by *by, double each)
 {

@@ -45,6 +45,12 @@
  * fro and neither get anywhere. */
 #define TIME_BELOW_MOVES_US 200u
 
+/* How long somebody in a hurry who launches one short kernel after the other waits for more of
+ * them at most (session/gate.h), so that those below have the device meanwhile. */
+#define TIME_GATHER_US 1500u
+/* Unless it has work for so many per mille of the time: the device's, not the program's. */
+#define TIME_GATHER_PENDING 700u
+
 struct time_device {
 	/* Bytes that the sessions which compute may have on the device, all together; 0: what
 	 * they have is never moved out. */
@@ -163,6 +169,10 @@ void time_fair_slices(const struct time_device *d, const struct time_tenant *t,
 		      uint32_t n, bool *eager, uint32_t *ret_us);
 void time_weight_slices(const struct time_device *d, const struct time_tenant *t,
 			uint32_t n, bool *eager, uint32_t *ret_us);
+
+/* The first of the least urgent that have work and may go, who has the device while others have
+ * nothing for it; n: nobody. */
+uint32_t time_least_urgent(const struct time_tenant *t, uint32_t n);
 
 /* NULL: none has that name. */
 const struct time_policy *time_policy_find(const char *name);

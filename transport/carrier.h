@@ -45,6 +45,8 @@ struct carrier_ops {
 	/* The op of the record that receive() will not wait for, or -1; NULL: it cannot
 	 * tell. */
 	int (*peek)(struct lane *l);
+	/* As lane_behind(); NULL: it cannot tell. */
+	enum lane_behind (*behind)(struct lane *l);
 	void (*fini)(struct lane *l);
 };
 

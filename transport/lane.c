@@ -361,6 +361,11 @@ int lane_peek(struct lane *l)
 	return l->ops->peek ? l->ops->peek(l) : -1;
 }
 
+enum lane_behind lane_behind(struct lane *l)
+{
+	return l->ops->behind && !lane_dead(l) ? l->ops->behind(l) : LANE_CALL;
+}
+
 void lane_on_sleep(struct lane *l, void (*fn)(void *arg), void *arg)
 {
 	l->on_sleep = fn;

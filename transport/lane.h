@@ -132,6 +132,18 @@ int lane_fit_msg(struct lane *l, struct lane_msg *m, uint32_t fixed);
  * look at what the guest is writing just then. The guest may still change the op. */
 int lane_peek(struct lane *l);
 
+/*
+ * Tells what the guest has sent since the last question, behind the command received last:
+ * nothing, commands without a reply, or one among them that it waits for. The last also where that
+ * cannot be told.
+ */
+enum lane_behind {
+	LANE_NOTHING,
+	LANE_POSTED,
+	LANE_CALL,
+};
+enum lane_behind lane_behind(struct lane *l);
+
 /* Calls fn(arg), on the thread that receives, before it sleeps for want of a command. */
 void lane_on_sleep(struct lane *l, void (*fn)(void *arg), void *arg);
 

@@ -212,6 +212,45 @@ int ring_rx_poll(struct ring_rx *rx)
 	return 1;
 }
 
+/* Bytes from `at` to the next record, of which *ret_hdr is a copy; 0: there is none. */
+static uint64_t skip_record(const struct ring_rx *rx, uint64_t at,
+			    struct wire_hdr *ret_hdr)
+{
+	uint64_t most = RING_SIZE - (at & RING_MASK);
+	uint64_t bytes;
+
+	copy_once(ret_hdr, rx->data + (at & RING_MASK));
+	bytes = ret_hdr->flags == WIRE_F_PAD
+			? most
+			: ALIGN_UP((uint64_t)wire_size(ret_hdr), RING_ALIGN);
+	return bytes <= MIN(most, rx->tail_seen - at) ? bytes : 0;
+}
+
+enum lane_behind ring_rx_behind(struct ring_rx *rx)
+{
+	/* Acquires, and is checked, as in ring_rx_poll(). */
+	uint64_t tail = atomic_load_explicit(&rx->ctl->tail, memory_order_seq_cst);
+	enum lane_behind r = LANE_NOTHING;
+
+	fence_weak(rx->weak);
+	if (tail - rx->head_out > RING_SIZE || tail % RING_ALIGN ||
+	    tail - rx->next > RING_SIZE || tail - rx->next < rx->tail_seen - rx->next)
+		return LANE_CALL;
+	rx->tail_seen = tail;
+	if (rx->looked - rx->next > tail - rx->next)
+		rx->looked = rx->next;
+	while (rx->looked != tail) {
+		struct wire_hdr h;
+		uint64_t bytes = skip_record(rx, rx->looked, &h);
+
+		if (!bytes || !(h.flags & (WIRE_F_ASYNC | WIRE_F_PAD)))
+			return LANE_CALL;
+		rx->looked += bytes;
+		r = LANE_POSTED;
+	}
+	return r;
+}
+
 int ring_rx_peek(struct ring_rx *rx)
 {
 	struct wire_hdr h;

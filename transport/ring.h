@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "lane.h"
 #include "wire.h"
 
 /* Records begin at multiples of this, so that a header fits wherever one may begin. */
@@ -109,6 +110,7 @@ struct ring_rx {
 	uint64_t head_out, bulk_head_out; /* published */
 	uint64_t tail_seen;
 	uint64_t next, bulk_next; /* where head goes on the next release */
+	uint64_t looked;          /* ring_rx_behind() has told of what is below it */
 };
 
 void ring_tx_init(struct ring_tx *tx, struct ring_ctl *ctl, void *data, void *bulk,
@@ -143,6 +145,13 @@ int ring_rx_poll(struct ring_rx *rx);
  * elsewhere. Does not load the producer's position. The record may change until
  * ring_rx_next() copies it. */
 int ring_rx_peek(struct ring_rx *rx);
+
+/*
+ * Tells what the producer has published since the last question: nothing, records, or one among
+ * them that it waits for an answer to. The last again, until that is taken, and where what lies
+ * there is no record. Loads the producer's position.
+ */
+enum lane_behind ring_rx_behind(struct ring_rx *rx);
 
 /*
  * Takes the next record: a checked private copy of its header, and one of the rest of it,

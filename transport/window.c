@@ -232,6 +232,11 @@ static int window_peek(struct lane *l)
 	return ring_rx_peek(&l->w.rx);
 }
 
+static enum lane_behind window_behind(struct lane *l)
+{
+	return ring_rx_behind(&l->w.rx);
+}
+
 static void window_fini(struct lane *l)
 {
 }
@@ -271,5 +276,6 @@ const struct carrier_ops window_ops = {
 	.settle = window_settle,
 	.receive = window_receive,
 	.peek = window_peek,
+	.behind = window_behind,
 	.fini = window_fini,
 };

@@ -120,6 +120,7 @@ struct worker {
 	/* Slices that it was told last, and before (0: the driver's), and when. */
 	uint32_t slice_us, slice_before_us;
 	uint64_t sliced_ns;
+	uint32_t gather_us;   /* that it was told last */
 	struct msg_tpcs tpcs; /* likewise */
 	bool tpcs_unsure;     /* another weftd has told it */
 	struct msg_pace pace; /* that it was told last */

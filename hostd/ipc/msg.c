@@ -139,7 +139,7 @@ static bool hello_ok(const struct msg *m)
 
 static bool slice_ok(const struct msg *m)
 {
-	return !m->slice.pad;
+	return m->slice.gather_us <= MSG_GATHER_MAX_US;
 }
 
 static bool pace_ok(const struct msg *m)

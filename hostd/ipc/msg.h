@@ -406,10 +406,15 @@ static_assert(sizeof(struct msg_prealloc) == 8, "no holes");
 
 /* ---- time ---- */
 
+/* Most of msg_slice.gather_us: somebody waits for it. */
+#define MSG_GATHER_MAX_US 10000u
+
 /* SLICE: so long it has the device at a stretch. No answer. */
 struct msg_slice {
 	uint32_t us; /* 0: as at first */
-	uint32_t pad;
+	/* A launch waits so long at most for those behind it (session/gate.h); 0: it does not.
+	 * Since version 4. */
+	uint32_t gather_us;
 };
 static_assert(sizeof(struct msg_slice) == 8, "no holes");
 

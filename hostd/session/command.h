@@ -170,6 +170,15 @@ static inline bool sess_posted(const struct sess_lane *sl)
 	return sl->msg->hdr.flags & WIRE_F_ASYNC;
 }
 
+/* Commands that a program does not wait for: after so many, more are likely to come. */
+#define SESS_BURST 32u
+
+/* True if the lane's commands come so, or did before the program waited last. */
+static inline bool sess_in_burst(const struct sess_lane *sl)
+{
+	return sl->run >= SESS_BURST || sl->last_run >= SESS_BURST;
+}
+
 /* True if it says itself what it comes after, and others need not wait for it. */
 static inline bool sess_apart(const struct sess_lane *sl)
 {

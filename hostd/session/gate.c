@@ -37,7 +37,7 @@ static void update_locked(struct gate *g)
 	/* release: pairs with gate_enter(). */
 	atomic_store_explicit(&g->shut,
 			      g->state != GATE_OPEN || g->held_until_ns || g->bound ||
-				      !g->barrier,
+				      g->gather_ns || !g->barrier,
 			      memory_order_release);
 	pthread_cond_broadcast(&g->changed);
 }
@@ -296,6 +296,42 @@ void gate_is_drained(struct gate *g)
 	pthread_mutex_unlock(&g->lock);
 }
 
+/* ---- gathering ---- */
+
+void gate_gather(struct gate *g, uint64_t ns)
+{
+	pthread_mutex_lock(&g->lock);
+	atomic_store(&g->gather_ns, ns);
+	update_locked(g);
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* A program that waits does so soon: a sleep takes longer than that. */
+#define GATHER_SPIN_NS  (20 * NSEC_PER_USEC)
+#define GATHER_SLEEP_NS (20 * NSEC_PER_USEC)
+
+/* Returns when there is enough, or nothing comes any more. Without the lock. */
+static void gather(struct gate *g, const struct gate_lane *l)
+{
+	const struct timespec pause = {.tv_nsec = GATHER_SLEEP_NS};
+	uint64_t begin = clock_now_ns(), now = begin, last = begin;
+	enum lane_behind behind;
+
+	while (now - begin < atomic_load(&g->gather_ns) &&
+	       now - last < GATE_GATHER_QUIET_NS) {
+		behind = g->ops->behind(g->arg, l);
+		if (behind == LANE_CALL)
+			return;
+		if (now - begin < GATHER_SPIN_NS)
+			cpu_relax();
+		else
+			nanosleep(&pause, NULL);
+		now = clock_now_ns();
+		if (behind == LANE_POSTED)
+			last = now;
+	}
+}
+
 /* ---- lanes ---- */
 
 int gate_wait(struct gate *g, struct gate_lane *l)
@@ -304,6 +340,11 @@ int gate_wait(struct gate *g, struct gate_lane *l)
 	int r;
 
 	gate_leave(l);
+	if (atomic_load(&g->gather_ns)) {
+		if (!l->gathered)
+			gather(g, l);
+		l->gathered = g->ops->has_more(g->arg, l);
+	}
 	pthread_mutex_lock(&g->lock);
 	if (g->state != GATE_OPEN || is_held_locked(g))
 		since_ns = clock_now_ns();

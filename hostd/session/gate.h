@@ -34,6 +34,11 @@
  * wait for what a lane is about to bring. That would let a session whose work takes long, as
  * what reads host memory does, queue more and more of it, and never be quiet in time: each
  * time that it was not, portions get smaller, and lanes wait longer for one.
+ *
+ * And where others may have the device while it has nothing, a session gathers its work
+ * (gate_gather()): a program that launches many short kernels one by one would have the device
+ * go to and fro. A lane that comes waits while more comes behind it, until the program waits for
+ * something, and takes all of that in at once.
  */
 #ifndef WEFT_SESS_GATE_H
 #define WEFT_SESS_GATE_H
@@ -46,6 +51,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/macros.h"
+#include "lane.h"
 #include "session/portion.h"
 
 enum gate_state {
@@ -81,6 +87,7 @@ struct gate {
 	uint64_t drain_ns; /* how long lanes wait for a portion */
 	bool has_passed;   /* a lane, since the gate was open last */
 	void (*comes)(void *arg);
+	_Atomic uint64_t gather_ns; /* 0: nothing is gathered */
 
 	/* The thread that waits for the device, made when it is first needed. */
 	pthread_t thread;
@@ -101,6 +108,7 @@ struct gate {
 /* One lane's place. */
 struct gate_lane {
 	_Atomic bool inside;
+	bool gathered;    /* what is behind it has been waited for; the lane's thread */
 	struct list link; /* of gate.lanes */
 	unsigned index;   /* the owner's, who hears of it when it has passed */
 };
@@ -120,6 +128,10 @@ struct gate_ops {
 	 * lock. NULL: nothing can. */
 	bool (*freeze)(void *arg);
 	void (*thaw)(void *arg);
+	/* As lane_behind(), LANE_CALL also where somebody waits for the lane otherwise; and whether
+	 * anything is there at all. On the lane's thread, without the lock. For gate_gather(). */
+	enum lane_behind (*behind)(void *arg, const struct gate_lane *l);
+	bool (*has_more)(void *arg, const struct gate_lane *l);
 };
 
 /* ops stays the caller's, and constant. */
@@ -186,6 +198,12 @@ void gate_hold(struct gate *g, uint64_t until_ns);
  * comes, if not NULL, is called with gate_init()'s arg for each lane that wants to meanwhile,
  * under the gate's lock. Any thread. */
 void gate_bound(struct gate *g, bool on, void (*comes)(void *arg));
+
+/* Has lanes wait so long at most for what comes behind, and no longer than GATE_GATHER_QUIET_NS
+ * for the next of it; 0: not. The session has ops->behind. Entering costs a lock then. Any
+ * thread. */
+#define GATE_GATHER_QUIET_NS (200 * NSEC_PER_USEC)
+void gate_gather(struct gate *g, uint64_t ns);
 
 /* The device has been seen to have no work: nothing is queued. Any thread. */
 void gate_is_drained(struct gate *g);

@@ -119,6 +119,7 @@ static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
 
 	if (r < 0)
 		return r;
+	sl->run++;
 	sl->batched = false;
 	kept_check(sl);
 	r = dispatch(sl, row);
@@ -141,6 +142,8 @@ static int handle_call(struct sess_lane *sl, const struct dispatch_row *row)
 {
 	int r;
 
+	sl->last_run = sl->run;
+	sl->run = 0;
 	kept_lend(sl);
 	if (!is_unordered(sl->msg->hdr.op)) {
 		r = tickets_wait(&sl->s->tickets, sl->msg->hdr.seq);

@@ -14,6 +14,7 @@
 #include "memory/managed.h"
 #include "memory/pool/pool.h"
 #include "memory/space.h"
+#include "ops.h"
 #include "ptx/extent/table.h"
 #include "session/footprint.h"
 #include "session/hostfunc.h"
@@ -119,7 +120,36 @@ static void thaw(void *arg)
 	s->ops->thaw(s->dev);
 }
 
-static const struct gate_ops gate_ops = {.quiesce = quiesce,
+static struct sess_lane *lane_of(const struct gate_lane *l)
+{
+	return container_of(l, struct sess_lane, gate);
+}
+
+/* LANE_CALL: the program waits for a command of this lane, or of another that comes after this
+ * one, or launches little before it waits; and a graph is many kernels by itself, with what goes
+ * before it. */
+static enum lane_behind behind(void *arg, const struct gate_lane *l)
+{
+	const struct sess_lane *sl = lane_of(l);
+	struct session *s = arg;
+	enum lane_behind r;
+
+	if (!sl->msg || !sess_posted(sl) || !sess_in_burst(sl) ||
+	    sl->msg->hdr.op == WIRE_OP_graph_launch || tickets_pressing(&s->tickets) ||
+	    atomic_load(&s->ending))
+		return LANE_CALL;
+	r = lane_behind(sl->lane);
+	return lane_peek(sl->lane) == WIRE_OP_graph_launch ? LANE_CALL : r;
+}
+
+static bool has_more(void *arg, const struct gate_lane *l)
+{
+	return lane_peek(lane_of(l)->lane) >= 0;
+}
+
+static const struct gate_ops gate_ops = {.behind = behind,
+					 .has_more = has_more,
+					 .quiesce = quiesce,
 					 .catch_up = catch_up,
 					 .closes = hold,
 					 .opens = go_on,

@@ -161,6 +161,8 @@ struct sess_lane {
 	uint64_t last_stream; /* to which work was submitted last, or 0 */
 	unsigned n_prompt;    /* times that a guest waited for such a one at once */
 	bool more;            /* another launch lies there already */
+	/* Commands without a reply since the last one that had one, and before that. */
+	unsigned run, last_run;
 	bool replying;        /* a raw handler has begun its reply */
 	bool uncounted;       /* what this command answers is no refusal of its own */
 };

@@ -35,6 +35,7 @@
 #include "memory/move.h"
 #include "memory/space.h"
 #include "memory/touch.h"
+#include "session/gate.h"
 #include "session/session.h"
 #include "worker/arrival.h"
 #include "worker/broker_link.h"
@@ -269,12 +270,14 @@ static int take_fill(struct worker *w, bool on)
 	return 0;
 }
 
-static void take_slice(struct worker *w, uint32_t us)
+static void take_slice(struct worker *w, const struct msg_slice *m)
 {
 	const struct device_ops *ops = w->on.ops;
 
-	if (ops->slice && ops->slice(w->on.dev, us))
-		atomic_store(&w->on.page->slice_us, us);
+	gate_gather(w->on.gate, m->gather_us * NSEC_PER_USEC);
+	if (m->us != atomic_load(&w->on.page->slice_us) && ops->slice &&
+	    ops->slice(w->on.dev, m->us))
+		atomic_store(&w->on.page->slice_us, m->us);
 }
 
 static int start_metering(struct worker *w)
@@ -442,7 +445,7 @@ static int handle_ctl(struct worker *w)
 	case MSG_RESUME:
 		return moving_resume(w->moving, m.id);
 	case MSG_SLICE:
-		take_slice(w, m.slice.us);
+		take_slice(w, &m.slice);
 		return 0;
 	case MSG_TPCS:
 		return take_tpcs(w, &m.tpcs);

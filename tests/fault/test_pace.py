@@ -72,6 +72,28 @@ class Pace(FaultTest):
             # Sessions say it twice a second, which is as long as a sanitized device is looked at.
             self.assertGreater(gpu_time(d, "b"), 0)
 
+    def test_who_is_in_a_hurry_gathers(self):
+        """Launches wait for those behind them while somebody else computes, whatever the program
+        waits for, or if it waits for nothing."""
+        with Daemon(config="[tenant a]\ncompute.priority=1\n[tenant b]\n") as d:
+            a = busy(d, "a")
+            self.assertEqual(a.say("n 10 20"), (0, 10))
+
+            def gathers():
+                self.assertEqual(a.say("n 10 20")[0], 0)  # computes
+                return [s["compute.gather"] for s in d.sessions() if s["tenant"] == "a"][0]
+
+            self.assertEqual(gathers(), 0)
+            b = busy(d, "b")
+            self.tell(b, "k", 3000, 500)
+            wait_for(gathers, 5, "a gathers")
+            for what in ("n 500 20", "w 300 100", "s", "g 200 50", "c 100", "n 1 100"):
+                with self.subTest(what):
+                    self.assertEqual(a.say(what)[0], 0)
+            self.assertEqual(a.say("s"), (0, 0))
+            self.assertEqual(b.answer()[0], 0)
+            wait_for(lambda: not gathers(), 15, "a is alone")
+
     def capped(self, d, what, tenants="a", least=0.1):
         """A quarter of the time, whatever it does."""
         p = [busy(d, t) for t in tenants]

@@ -3,7 +3,8 @@
  * A lane whose shared memory holds whatever a hostile peer put there. Input:
  *
  *	byte 0		bit 0: this end is the guest's; bit 1: it writes records as well;
- *			bit 2: what lies first lies beside the tail, too
+ *			bit 2: what lies first lies beside the tail, too; bit 3: it asks what
+ *			lies behind
  *	byte 1		where the consumer stands, in 64ths of the ring
  *	8 bytes each	tail, head and bulk_head as the peer published them, little endian
  *	the rest	what lies in the ring from there on
@@ -21,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define HEAD (2 + 3 * 8)
 #define LAST 4
+#define BEHIND 8
 
 static void set_up(struct lane *l, struct ring_lane *ring, const uint8_t *data,
 		   size_t size)
@@ -85,6 +87,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned n = 0; n < 4 * RING_SIZE / RING_ALIGN; n++) {
 		int op = lane_peek(l);
 
+		if (data[0] & BEHIND && lane_behind(l) == LANE_POSTED &&
+		    lane_peek(l) == -1 && l->w.rx.tail_seen == l->w.rx.next)
+			__builtin_trap(); /* where nothing is, nothing came */
 		if (l->ops->receive(l, &m) < 0)
 			break;
 		if (op != -1 && op != m.hdr.op && !(data[0] & LAST))

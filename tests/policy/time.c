@@ -206,6 +206,20 @@ Test(time, nobody_starves)
 	}
 }
 
+Test(time, the_least_urgent_that_have_work)
+{
+	const struct time_tenant t[] = {{.priority = 3, .sessions = 1, .goes = true},
+					{.priority = 0, .sessions = 0, .goes = true},
+					{.priority = 1, .sessions = 1, .goes = false},
+					{.priority = 2, .sessions = 2, .goes = true},
+					{.priority = 2, .sessions = 1, .goes = true}};
+
+	cr_assert_eq(time_least_urgent(t, 5), 3);
+	cr_assert_eq(time_least_urgent(t, 1), 0);
+	cr_assert_eq(time_least_urgent(t + 1, 2), 2, "nobody");
+	cr_assert_eq(time_least_urgent(t, 0), 0, "nobody");
+}
+
 Test(time, any_numbers_are_safe)
 {
 	uint64_t rng = 1;

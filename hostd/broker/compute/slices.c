@@ -30,6 +30,8 @@
 
 /* First version of the messages that has SLICE. */
 #define VERSION_SLICE 2u
+/* First one whose SLICE has gather_us. */
+#define VERSION_GATHER 4u
 
 void slices_due(struct broker *b)
 {
@@ -169,20 +171,40 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 }
 
 /* Returns false if it has to hear of it later. */
-static bool tell(struct worker *w, uint32_t us, uint64_t now_ns)
+static bool tell(struct worker *w, uint32_t us, uint32_t gather_us, uint64_t now_ns)
 {
-	const struct msg m = {.type = MSG_SLICE, .slice.us = us};
+	const struct msg m = {
+		.type = MSG_SLICE,
+		.slice = {.us = us,
+			  .gather_us = w->version < VERSION_GATHER ? 0 : gather_us}};
 
-	if (!w->computes || w->kind != WORKER_ISOLATED || w->slice_us == us ||
-	    w->version < VERSION_SLICE)
+	if (!w->computes || w->kind != WORKER_ISOLATED || w->version < VERSION_SLICE ||
+	    (w->slice_us == us && w->gather_us == m.slice.gather_us))
 		return true;
 	if (w->resume_id || !outbox_is_read(&w->out) ||
 	    outbox_tell(&w->out, &m, -1, -1) < 0)
 		return false;
-	w->slice_before_us = w->slice_us;
-	w->slice_us = us;
-	w->sliced_ns = now_ns;
+	if (w->slice_us != us) {
+		w->slice_before_us = w->slice_us;
+		w->slice_us = us;
+		w->sliced_ns = now_ns;
+	}
+	w->gather_us = m.slice.gather_us;
 	return true;
+}
+
+/* Gathering is for who has more of the device than somebody less urgent, who has it meanwhile;
+ * not for who has work all the time, and leaves nothing. */
+static uint32_t gather_us(const struct broker *b, uint32_t i, uint32_t least)
+{
+	const struct time_tenant *t = &b->asked.tenants[i];
+
+	if (!t->sessions || t->priority <= b->asked.tenants[least].priority ||
+	    b->asked.us[i] <= b->asked.us[least])
+		return 0;
+	return t->pending == TIME_UNSEEN || t->pending < TIME_GATHER_PENDING
+		       ? TIME_GATHER_US
+		       : 0;
 }
 
 /* Decides, and tells. Returns false if somebody has to hear of it later. */
@@ -191,18 +213,19 @@ static bool decide(struct broker *b, uint64_t now_ns)
 	const struct tenant *t;
 	bool told = true;
 	struct worker *w;
-	uint32_t n;
+	uint32_t n, least, i = 0;
 
 	if (!look(b, now_ns, &n))
 		return false;
 	plugin_slices(b, n);
-	n = 0;
+	least = time_least_urgent(b->asked.tenants, n);
 	list_for_each (t, &b->tenants, link) {
-		uint32_t us = t->pace.late ? TIME_BELOW_US : b->asked.us[n];
+		uint32_t us = t->pace.late ? TIME_BELOW_US : b->asked.us[i];
+		uint32_t gather = least < n ? gather_us(b, i, least) : 0;
 
 		list_for_each (w, &t->workers, tenant_link)
-			told &= tell(w, us, now_ns);
-		n++;
+			told &= tell(w, us, gather, now_ns);
+		i++;
 	}
 	return told;
 }

@@ -97,6 +97,7 @@ struct json_object *describe_session(const struct worker *w)
 	reply_u64(o, "compute.stalled", w->stalled_ns / NSEC_PER_US);
 	reply_str(o, "compute.class", conf_format_class(w->kind == WORKER_SHARED));
 	reply_u64(o, "compute.slice", atomic_load(&c->slice_us));
+	reply_u64(o, "compute.gather", w->gather_us);
 	reply_u64(o, "kernels", atomic_load(&c->kernels));
 	reply_u64(o, "kernels.rewritten", atomic_load(&c->kernels_rewritten));
 	reply_u64(o, "launches.rewritten", atomic_load(&c->launches_rewritten));

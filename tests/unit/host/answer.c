@@ -195,3 +195,42 @@ Test(answer, text_goes_ahead)
 	cr_expect_eq(work_and_wait(), CUDA_SUCCESS);
 	cr_expect_eq(by_device, 0);
 }
+
+/* Submits, and waits for that. */
+static void submit_and_wait(unsigned times)
+{
+	for (unsigned i = 0; i < times; i++)
+		submit(1);
+	begin_wait(1);
+	for (unsigned i = 0; i < times + 1; i++)
+		serve();
+	cr_assert_eq(end_wait(), CUDA_SUCCESS);
+}
+
+Test(answer, commands_come_in_bursts_or_few_at_a_time)
+{
+	cr_assert(!sess_in_burst(&lane));
+	for (unsigned i = lane.run; i < SESS_BURST; i++) {
+		cr_assert(!sess_in_burst(&lane));
+		submit(1);
+		serve();
+	}
+	cr_assert(sess_in_burst(&lane));
+	submit_and_wait(0);
+	cr_assert(sess_in_burst(&lane), "and will again");
+	submit_and_wait(SESS_BURST - 1);
+	cr_assert(!sess_in_burst(&lane));
+	submit_and_wait(SESS_BURST);
+	cr_assert(sess_in_burst(&lane));
+}
+
+Test(answer, whatever_gathers_is_answered)
+{
+	gate_gather(&s->gate, NSEC_PER_SEC);
+	submit_and_wait(2 * SESS_BURST);
+	submit_and_wait(2 * SESS_BURST);
+	submit_and_wait(1);
+	gate_gather(&s->gate, 0);
+	submit_and_wait(1);
+	cr_assert_eq(by_device + by_worker, 4);
+}

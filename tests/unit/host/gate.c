@@ -71,7 +71,26 @@ static void thaw(void *arg)
 	device.frozen = false;
 }
 
-static const struct gate_ops asked = {quiet, catch_up, hold, go_on, freeze, thaw};
+/* Commands behind the one in hand, and how often that was asked. */
+static struct {
+	_Atomic unsigned behind, asked;
+	_Atomic bool more;
+} ring;
+
+static enum lane_behind behind(void *arg, const struct gate_lane *l)
+{
+	cr_assert(arg == &device && l == &lanes[0] && !l->inside);
+	atomic_fetch_add(&ring.asked, 1);
+	return atomic_load(&ring.behind);
+}
+
+static bool has_more(void *arg, const struct gate_lane *l)
+{
+	return atomic_load(&ring.more);
+}
+
+static const struct gate_ops asked = {quiet,  catch_up, hold,   go_on,
+				      freeze, thaw,     behind, has_more};
 
 static void setup(void)
 {
@@ -595,6 +614,100 @@ Test(gate, closes_while_a_lane_waits_for_its_portion)
 	atomic_store(&device.busy, false);
 	sem_post(&device.done);
 	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	gate_open(&g);
+	pthread_join(t, NULL);
+}
+
+/* ---- gathering ---- */
+
+static void *enters(void *arg)
+{
+	cr_assert_eq(gate_enter(&g, &lanes[0]), 0);
+	atomic_store(&stop, true);
+	gate_leave(&lanes[0]);
+	return arg;
+}
+
+static void asks(unsigned times)
+{
+	unsigned from = atomic_load(&ring.asked);
+
+	while (atomic_load(&ring.asked) < from + times)
+		sched_yield();
+}
+
+Test(gate, a_lane_gathers_until_somebody_waits_for_it)
+{
+	pthread_t t;
+
+	gate_gather(&g, LONG_NS);
+	ring.behind = LANE_POSTED;
+	cr_assert_eq(pthread_create(&t, NULL, enters, NULL), 0);
+	asks(20);
+	cr_assert(!atomic_load(&stop));
+	ring.behind = LANE_CALL;
+	pthread_join(t, NULL);
+}
+
+Test(gate, what_was_gathered_enters_without_a_question)
+{
+	gate_gather(&g, LONG_NS);
+	ring.behind = LANE_CALL;
+	ring.more = true;
+	enters(NULL);
+	cr_assert_eq(ring.asked, 1);
+	enters(NULL);
+	ring.more = false;
+	enters(NULL);
+	cr_assert_eq(ring.asked, 1, "the last one");
+	enters(NULL);
+	cr_assert_eq(ring.asked, 2, "the next");
+}
+
+Test(gate, a_lane_that_nothing_follows_enters)
+{
+	gate_gather(&g, LONG_NS);
+	ring.behind = LANE_NOTHING;
+	enters(NULL);
+	cr_assert_gt(ring.asked, 0);
+}
+
+Test(gate, a_lane_that_is_followed_for_ever_enters)
+{
+	gate_gather(&g, SHORT_NS);
+	ring.behind = LANE_POSTED;
+	enters(NULL);
+	cr_assert_gt(ring.asked, 0);
+}
+
+Test(gate, a_lane_enters_when_nothing_is_gathered_any_more)
+{
+	pthread_t t;
+
+	gate_gather(&g, LONG_NS);
+	ring.behind = LANE_POSTED;
+	cr_assert_eq(pthread_create(&t, NULL, enters, NULL), 0);
+	asks(5);
+	gate_gather(&g, 0);
+	pthread_join(t, NULL);
+	ring.asked = 0;
+	enters(NULL);
+	cr_assert_eq(ring.asked, 0);
+}
+
+/* A lane that gathers is outside. */
+Test(gate, it_closes_while_a_lane_gathers)
+{
+	pthread_t t;
+
+	gate_gather(&g, LONG_NS);
+	ring.behind = LANE_POSTED;
+	cr_assert_eq(pthread_create(&t, NULL, enters, NULL), 0);
+	asks(5);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	ring.behind = LANE_CALL;
+	lane_waits();
+	cr_assert(!atomic_load(&stop));
 	gate_open(&g);
 	pthread_join(t, NULL);
 }

@@ -62,6 +62,14 @@ static int64_t told(unsigned i)
 	return peer_hears(theirs[i], MSG_SLICE, &m) ? (int64_t)m.slice.us : -1;
 }
 
+/* As told(), for how long it gathers. */
+static int64_t told_to_gather(unsigned i)
+{
+	struct msg m;
+
+	return peer_hears(theirs[i], MSG_SLICE, &m) ? (int64_t)m.slice.gather_us : -1;
+}
+
 /* Decides, a moment later; nothing else is to be done. */
 static void decide(void)
 {
@@ -246,4 +254,52 @@ Test(slices, best_effort_leaves_it_to_the_driver)
 	b.time = &time_best_effort;
 	decide();
 	cr_assert_eq(told(0), 0);
+}
+
+Test(slices, who_is_in_a_hurry_gathers_while_others_compute)
+{
+	tenants[0].compute.priority = 1;
+	pages[0].computing = 1;
+	decide();
+	cr_assert_eq(told_to_gather(0), 0);
+	pages[1].computing = 1;
+	decide();
+	cr_assert_eq(told_to_gather(0), TIME_GATHER_US);
+	cr_assert_eq(told_to_gather(1), 0);
+	pages[1].computing = 0;
+	decide();
+	cr_assert_eq(told_to_gather(0), 0);
+}
+
+Test(slices, nobody_gathers_where_priorities_do_not_count)
+{
+	b.time = &time_equal;
+	tenants[0].compute.priority = 1;
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	cr_assert_eq(told_to_gather(0), 0);
+	cr_assert_eq(told_to_gather(1), 0);
+}
+
+Test(slices, who_has_work_all_the_time_does_not_gather)
+{
+	const unsigned often[2] = {950, 950}, seldom[2] = {300, 950};
+
+	tenants[0].compute.priority = 1;
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	cr_assert_eq(told_to_gather(0), TIME_GATHER_US);
+	later(often, halves);
+	cr_assert_eq(told_to_gather(0), 0);
+	later(seldom, halves);
+	cr_assert_eq(told_to_gather(0), TIME_GATHER_US);
+}
+
+Test(slices, a_worker_of_another_age_is_not_told_to_gather)
+{
+	workers[0].version = 3;
+	tenants[0].compute.priority = 1;
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	cr_assert_eq(told_to_gather(0), 0);
 }

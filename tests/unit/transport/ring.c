@@ -143,6 +143,89 @@ Test(ring, a_peek_sees_what_the_last_poll_saw)
 	rig_free(g);
 }
 
+/* Publishes a record of a header alone, flags as given. */
+static void put_flags(struct rig *g, uint16_t flags)
+{
+	struct wire_hdr h = {.words = HDR / 8, .flags = flags};
+	uint32_t offset;
+	void *rec;
+
+	cr_assert_eq(ring_tx_reserve(&g->tx, HDR, 0, &rec, &offset), 0);
+	memcpy(rec, &h, sizeof(h));
+	ring_tx_publish(&g->tx, HDR, 0);
+}
+
+static void take_any(struct rig *g, unsigned n)
+{
+	static unsigned char rest[RING_REST_MAX];
+	struct wire_hdr h;
+
+	while (n--)
+		cr_assert_eq(ring_rx_next(&g->rx, &h, rest), 0);
+	done(g);
+}
+
+Test(ring, what_lies_behind_is_told_once_but_for_calls)
+{
+	struct rig *g = rig_new(WIRE_PAYLOAD_MAX);
+
+	/* Records come to lie across the end of the ring. */
+	for (unsigned round = 0; round < RING_SIZE / 40; round++) {
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_NOTHING);
+		put_flags(g, WIRE_F_ASYNC);
+		put_flags(g, WIRE_F_ASYNC | WIRE_F_APART);
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_POSTED);
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_NOTHING);
+		take_any(g, 1);
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_NOTHING);
+		put_flags(g, WIRE_F_ASYNC);
+		put_flags(g, 0);
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_CALL);
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_CALL);
+		put_flags(g, WIRE_F_ASYNC);
+		take_any(g, 2);
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_CALL);
+		take_any(g, 1);
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_POSTED);
+		take_any(g, 1);
+	}
+	rig_free(g);
+}
+
+Test(ring, what_lies_behind_and_is_no_record_counts_as_a_call)
+{
+	static const struct {
+		uint16_t words, flags;
+		uint64_t tail;
+	} wrong[] = {
+		{0, WIRE_F_ASYNC, 16}, {0xffff, WIRE_F_ASYNC, 16},
+		{4, WIRE_F_ASYNC, 16}, {2, WIRE_F_PAD, 16},
+		{2, WIRE_F_ASYNC, 8},  {2, WIRE_F_ASYNC, RING_SIZE + 16},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct rig *g = rig_new(WIRE_PAYLOAD_MAX);
+		struct wire_hdr h = {.words = wrong[i].words, .flags = wrong[i].flags};
+
+		memcpy(g->data, &h, sizeof(h));
+		g->ctl->tail = wrong[i].tail;
+		cr_assert_eq(ring_rx_behind(&g->rx), LANE_CALL, "%zu", i);
+		rig_free(g);
+	}
+}
+
+Test(ring, a_tail_that_goes_back_counts_as_a_call)
+{
+	struct rig *g = rig_new(WIRE_PAYLOAD_MAX);
+
+	put_flags(g, WIRE_F_ASYNC);
+	put_flags(g, WIRE_F_ASYNC);
+	cr_assert_eq(ring_rx_behind(&g->rx), LANE_POSTED);
+	g->ctl->tail = 16;
+	cr_assert_eq(ring_rx_behind(&g->rx), LANE_CALL);
+	rig_free(g);
+}
+
 static bool is_beside_the_tail(struct rig *g)
 {
 	bool lies = g->ctl->last_end == g->ctl->tail;
