@@ -121,6 +121,7 @@ struct worker {
 	uint32_t slice_us, slice_before_us;
 	uint64_t sliced_ns;
 	uint32_t gather_us;   /* that it was told last */
+	bool slice_unsure;    /* another weftd has told it */
 	struct msg_tpcs tpcs; /* likewise */
 	bool tpcs_unsure;     /* another weftd has told it */
 	struct msg_pace pace; /* that it was told last */

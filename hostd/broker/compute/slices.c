@@ -179,7 +179,7 @@ static bool tell(struct worker *w, uint32_t us, uint32_t gather_us, uint64_t now
 			  .gather_us = w->version < VERSION_GATHER ? 0 : gather_us}};
 
 	if (!w->computes || w->kind != WORKER_ISOLATED || w->version < VERSION_SLICE ||
-	    (w->slice_us == us && w->gather_us == m.slice.gather_us))
+	    (w->slice_us == us && w->gather_us == m.slice.gather_us && !w->slice_unsure))
 		return true;
 	if (w->resume_id || !outbox_is_read(&w->out) ||
 	    outbox_tell(&w->out, &m, -1, -1) < 0)
@@ -190,6 +190,7 @@ static bool tell(struct worker *w, uint32_t us, uint32_t gather_us, uint64_t now
 		w->sliced_ns = now_ns;
 	}
 	w->gather_us = m.slice.gather_us;
+	w->slice_unsure = false;
 	return true;
 }
 

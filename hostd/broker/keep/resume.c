@@ -273,7 +273,7 @@ static int resumed(struct worker *w, const struct msg_resumed *m)
 		w->is_held_up = true;
 	let_on(t);
 	slices_due(w->b);
-	w->tpcs_unsure = w->pace_unsure = true;
+	w->slice_unsure = w->tpcs_unsure = w->pace_unsure = true;
 	tpcs_due(w->b);
 	pace_due(w->b);
 	return 0;

@@ -303,3 +303,18 @@ Test(slices, a_worker_of_another_age_is_not_told_to_gather)
 	decide();
 	cr_assert_eq(told_to_gather(0), 0);
 }
+
+/* By this policy slices are the driver's, which a new weftd takes them to be anyway. */
+Test(slices, a_worker_that_another_weftd_has_told_is_told_once)
+{
+	b.time = &time_best_effort;
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	cr_assert_eq(told(0), -1);
+	workers[0].slice_unsure = true;
+	decide();
+	cr_assert_eq(told(0), 0);
+	cr_assert_eq(told(1), -1);
+	decide();
+	cr_assert_eq(told(0), -1);
+}
