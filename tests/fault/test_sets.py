@@ -11,14 +11,13 @@ import time
 import unittest
 import unittest.mock
 
-from fault import (Daemon, FaultTest, Script, built_sanitized, kill, patient, until_running,
-                   wait_for)
+from fault import Daemon, FaultTest, Script, kill, patient, until_running, wait_for
 from test_swap import MIB, figures
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../hostd/doc/extents.md")
 SETS = "[daemon]\ntime = sets\n"
 THREE = SETS + "".join(f"[tenant {t}]\nmemory.max = 1G\n" for t in "abc")
-SECONDS = 4 if not built_sanitized() else 8
+SECONDS = 4
 
 
 def sharing(config=THREE, memory=64):
