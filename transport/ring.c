@@ -193,23 +193,31 @@ void ring_tx_publish(struct ring_tx *tx, uint32_t size, uint32_t payload)
 	fence_weak(tx->weak);
 }
 
+/* Sees how far the producer is. Returns 0 or -EPROTO. */
+static int load_tail(struct ring_rx *rx)
+{
+	/* Acquires the records below it from the store in ring_tx_publish(). */
+	uint64_t tail = atomic_load_explicit(&rx->ctl->tail, memory_order_seq_cst);
+
+	if (tail == rx->tail_seen)
+		return 0;
+	fence_weak(rx->weak);
+	/* More than the ring holds also covers a tail that went back behind what was taken. */
+	if (tail - rx->head_out > RING_SIZE || tail - rx->next > RING_SIZE ||
+	    tail % RING_ALIGN || tail - rx->next < rx->tail_seen - rx->next)
+		return -EPROTO;
+	rx->tail_seen = tail;
+	return 0;
+}
+
 int ring_rx_poll(struct ring_rx *rx)
 {
-	uint64_t tail;
+	int r;
 
 	if (rx->tail_seen != rx->next)
 		return 1;
-	/* Acquires the records below it from the store in ring_tx_publish(). */
-	tail = atomic_load_explicit(&rx->ctl->tail, memory_order_seq_cst);
-	if (tail == rx->next)
-		return 0;
-	fence_weak(rx->weak);
-	/* More than the ring holds also covers a tail that went back. */
-	if (tail - rx->head_out > RING_SIZE || tail - rx->next > RING_SIZE ||
-	    tail % RING_ALIGN)
-		return -EPROTO;
-	rx->tail_seen = tail;
-	return 1;
+	r = load_tail(rx);
+	return r < 0 ? r : rx->tail_seen != rx->next;
 }
 
 /* Bytes from `at` to the next record, of which *ret_hdr is a copy; 0: there is none. */
@@ -228,18 +236,14 @@ static uint64_t skip_record(const struct ring_rx *rx, uint64_t at,
 
 enum lane_behind ring_rx_behind(struct ring_rx *rx)
 {
-	/* Acquires, and is checked, as in ring_rx_poll(). */
-	uint64_t tail = atomic_load_explicit(&rx->ctl->tail, memory_order_seq_cst);
 	enum lane_behind r = LANE_NOTHING;
 
-	fence_weak(rx->weak);
-	if (tail - rx->head_out > RING_SIZE || tail % RING_ALIGN ||
-	    tail - rx->next > RING_SIZE || tail - rx->next < rx->tail_seen - rx->next)
+	if (load_tail(rx) < 0)
 		return LANE_CALL;
-	rx->tail_seen = tail;
-	if (rx->looked - rx->next > tail - rx->next)
+	/* Records may have been taken that were not looked at. */
+	if (rx->looked - rx->next > rx->tail_seen - rx->next)
 		rx->looked = rx->next;
-	while (rx->looked != tail) {
+	while (rx->looked != rx->tail_seen) {
 		struct wire_hdr h;
 		uint64_t bytes = skip_record(rx, rx->looked, &h);
 

@@ -122,7 +122,7 @@ struct worker {
 	uint64_t sliced_ns;
 	uint32_t gather_us;   /* that it was told last */
 	bool slice_unsure;    /* another weftd has told it */
-	struct msg_tpcs tpcs; /* likewise */
+	struct msg_tpcs tpcs; /* that it was told last */
 	bool tpcs_unsure;     /* another weftd has told it */
 	struct msg_pace pace; /* that it was told last */
 	/* The device's time that it had, and for how long it had work and not the device. */

@@ -159,10 +159,10 @@ struct sess_lane {
 	bool batched; /* the batch ends the ticket of the command in hand */
 	struct sess_taken taken;
 	uint64_t last_stream; /* to which work was submitted last, or 0 */
-	unsigned n_prompt;    /* times that a guest waited for such a one at once */
-	bool more;            /* another launch lies there already */
 	/* Commands without a reply since the last one that had one, and before that. */
 	unsigned run, last_run;
+	unsigned n_prompt;    /* times that a guest waited for such a one at once */
+	bool more;            /* another launch lies there already */
 	bool replying;        /* a raw handler has begun its reply */
 	bool uncounted;       /* what this command answers is no refusal of its own */
 };

@@ -9,9 +9,9 @@
  *						begins with p has it pause, or go on
  *
  * where SIZE is tiny (for the software device), small, medium or large, and with some names
- * larger. `loop` says "ready",
- * begins when a line comes, and at each further line prints how many rounds there have been, and
- * the median and the 99th percentile of how long one took, in microseconds, since the last line.
+ * larger. `loop` says "ready", begins when a line comes, and at each further line prints how many
+ * rounds there have been, and the median and the 99th percentile of how long one took, in
+ * microseconds, since the last line.
  */
 #ifndef WEFT_TEST_ROUNDS_H
 #define WEFT_TEST_ROUNDS_H

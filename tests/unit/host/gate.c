@@ -636,7 +636,8 @@ static void asks(unsigned times)
 		sched_yield();
 }
 
-Test(gate, a_lane_gathers_until_somebody_waits_for_it)
+/* A lane that has come, and more behind it. */
+static pthread_t gathers(void)
 {
 	pthread_t t;
 
@@ -645,6 +646,13 @@ Test(gate, a_lane_gathers_until_somebody_waits_for_it)
 	cr_assert_eq(pthread_create(&t, NULL, enters, NULL), 0);
 	asks(20);
 	cr_assert(!atomic_load(&stop));
+	return t;
+}
+
+Test(gate, a_lane_gathers_until_somebody_waits_for_it)
+{
+	pthread_t t = gathers();
+
 	ring.behind = LANE_CALL;
 	pthread_join(t, NULL);
 }
@@ -682,12 +690,8 @@ Test(gate, a_lane_that_is_followed_for_ever_enters)
 
 Test(gate, a_lane_enters_when_nothing_is_gathered_any_more)
 {
-	pthread_t t;
+	pthread_t t = gathers();
 
-	gate_gather(&g, LONG_NS);
-	ring.behind = LANE_POSTED;
-	cr_assert_eq(pthread_create(&t, NULL, enters, NULL), 0);
-	asks(5);
 	gate_gather(&g, 0);
 	pthread_join(t, NULL);
 	ring.asked = 0;
@@ -698,12 +702,8 @@ Test(gate, a_lane_enters_when_nothing_is_gathered_any_more)
 /* A lane that gathers is outside. */
 Test(gate, it_closes_while_a_lane_gathers)
 {
-	pthread_t t;
+	pthread_t t = gathers();
 
-	gate_gather(&g, LONG_NS);
-	ring.behind = LANE_POSTED;
-	cr_assert_eq(pthread_create(&t, NULL, enters, NULL), 0);
-	asks(5);
 	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
 	ring.behind = LANE_CALL;
 	lane_waits();
