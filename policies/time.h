@@ -29,6 +29,8 @@
 
 #define TIME_LOAD_US      24u
 #define TIME_SWITCH_US    156u /* and the rest, which is of nobody's slice */
+/* To take a session off at once and to load it again, likewise (pace.h); H200. */
+#define TIME_PREEMPT_US 500u
 /* Longest slice, while no other is shorter than TIME_SHORT_US for it: while all take what
  * they can have, and while one does not. Longest of all. */
 #define TIME_LONG_US    10000u

@@ -60,8 +60,8 @@ struct pace {
 	uint64_t drain_ns, hold_ns;
 	bool turns; /* somebody does not go */
 	/* Costs of going from one session to the next, to the device: of the slice of the one
-	 * that comes, and of nobody's (policies/time.h). */
-	uint32_t load_us, switch_us;
+	 * that comes, and of nobody's (policies/time.h); and of taking one off, of nobody's. */
+	uint32_t load_us, switch_us, preempt_us;
 	uint32_t n_worked; /* who had kernels at the look before */
 };
 

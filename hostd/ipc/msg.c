@@ -144,7 +144,7 @@ static bool slice_ok(const struct msg *m)
 
 static bool pace_ok(const struct msg *m)
 {
-	return is_flag(m->pace.bound);
+	return is_flag(m->pace.bound) && is_flag(m->pace.preempt);
 }
 
 static bool fill_ok(const struct msg *m)

@@ -423,7 +423,9 @@ struct msg_pace {
 	uint64_t
 		held_until_ns; /* submits nothing before then, clock_now_ns(); 0: it may */
 	uint32_t look_us; /* how often it looks whether work is pending; 0: as at first */
-	uint32_t bound;   /* 1: little is to be queued on the device (session/gate.h) */
+	uint16_t bound;   /* 1: little is to be queued on the device (session/gate.h) */
+	/* 1: what the device computes for it is taken off until then. Since version 4. */
+	uint16_t preempt;
 };
 static_assert(sizeof(struct msg_pace) == 16, "no holes");
 

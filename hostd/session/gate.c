@@ -74,10 +74,21 @@ void gate_init(struct gate *g, const struct gate_ops *ops, void *arg)
 	atomic_init(&g->shut, !g->barrier);
 }
 
+static bool preempt_locked(struct gate *g, bool on)
+{
+	bool may = g->state == GATE_OPEN && !g->ending;
+
+	if (on == g->preempted || (on && !may) || !g->ops->preempt)
+		return g->preempted;
+	g->preempted = g->ops->preempt(g->arg, on);
+	return g->preempted;
+}
+
 void gate_end(struct gate *g)
 {
 	pthread_mutex_lock(&g->lock);
 	g->ending = true;
+	preempt_locked(g, false);
 	pthread_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
 }
@@ -207,7 +218,7 @@ static int wait_for_device_locked(struct gate *g, uint64_t deadline_ns)
 
 static bool is_wanted_locked(const struct gate *g)
 {
-	return g->waiting || g->frozen;
+	return g->waiting || g->frozen || g->preempted;
 }
 
 /* Says that there is who could go on if the gate were open. */
@@ -469,6 +480,16 @@ static int shut_locked(struct gate *g, uint64_t deadline_ns)
 	return 0;
 }
 
+bool gate_preempt(struct gate *g, bool on)
+{
+	bool is;
+
+	pthread_mutex_lock(&g->lock);
+	is = preempt_locked(g, on);
+	pthread_mutex_unlock(&g->lock);
+	return is;
+}
+
 static int close_locked(struct gate *g, uint64_t deadline_ns, bool go_on)
 {
 	int r = g->state == GATE_CLOSING ? 0 : shut_locked(g, deadline_ns);
@@ -480,6 +501,8 @@ static int close_locked(struct gate *g, uint64_t deadline_ns, bool go_on)
 		r = wait_for_device_locked(g, deadline_ns);
 	if (r == 0 && g->ending)
 		r = -EPIPE;
+	if (r == 0)
+		preempt_locked(g, false);
 	if (r != -EBUSY || !go_on)
 		set_state_locked(g, r == 0 ? GATE_CLOSED : GATE_OPEN);
 	return r;

@@ -27,7 +27,8 @@
  * can be made to stand still (gate_freeze()): memory moves under them, and they go on with that.
  *
  * Besides, a session whose tenant may have only so much of the device's time is held for a
- * while (gate_hold()), open or not; and so that this comes in time, it has only so much work
+ * while (gate_hold()), open or not, and what the device is at may be taken off it meanwhile
+ * (gate_preempt()); and so that this comes in time, it has only so much work
  * queued as the device does in some milliseconds (gate_bound()). What enters makes portions,
  * and the device has two of them at most: lanes wait until it has done the one before, so
  * that it never runs dry meanwhile; for some more milliseconds at most, since that work may
@@ -74,6 +75,7 @@ struct gate {
 	bool ending;
 	bool frozen;  /* closed without waiting for the device */
 	bool stopped; /* closed when some of its work was stopped */
+	bool preempted;
 
 	uint64_t held_until_ns; /* 0: not held */
 	bool bound;
@@ -128,6 +130,9 @@ struct gate_ops {
 	 * lock. NULL: nothing can. */
 	bool (*freeze)(void *arg);
 	void (*thaw)(void *arg);
+	/* Keeps what computes off the device, or no longer; false: not. Under the gate's lock.
+	 * NULL: nothing can be. */
+	bool (*preempt)(void *arg, bool on);
 	/* As lane_behind(), LANE_CALL also where somebody waits for the lane otherwise; and whether
 	 * anything is there at all. On the lane's thread, without the lock. For gate_gather(). */
 	enum lane_behind (*behind)(void *arg, const struct gate_lane *l);
@@ -194,6 +199,10 @@ void gate_open(struct gate *g);
 /* Has lanes wait until then (clock_now_ns()), or, with 0, no longer. Who is inside stays.
  * Any thread. */
 void gate_hold(struct gate *g, uint64_t until_ns);
+/* Has what computes kept off the device, or no longer. While the gate is not open that does not
+ * begin, for memory may be moving by what computes; and once the device is quiet it ends. Returns
+ * whether it is so. One thread, besides the one that closes. */
+bool gate_preempt(struct gate *g, bool on);
 /* Has the session queue no more than two portions (portion.h); entering costs a lock then.
  * comes, if not NULL, is called with gate_init()'s arg for each lane that wants to meanwhile,
  * under the gate's lock. Any thread. */

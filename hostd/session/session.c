@@ -120,6 +120,13 @@ static void thaw(void *arg)
 	s->ops->thaw(s->dev);
 }
 
+static bool preempt(void *arg, bool on)
+{
+	struct session *s = arg;
+
+	return s->ops->preempt && s->ops->preempt(s->dev, on);
+}
+
 static struct sess_lane *lane_of(const struct gate_lane *l)
 {
 	return container_of(l, struct sess_lane, gate);
@@ -154,7 +161,8 @@ static const struct gate_ops gate_ops = {.behind = behind,
 					 .closes = hold,
 					 .opens = go_on,
 					 .freeze = freeze,
-					 .thaw = thaw};
+					 .thaw = thaw,
+					 .preempt = preempt};
 
 int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	     const struct accounts *broker, struct session **ret_s)

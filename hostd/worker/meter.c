@@ -200,13 +200,23 @@ static void tick(struct meter *m)
 
 /* ---- whether there is work ---- */
 
+static void preempt(struct meter *m, bool computes, uint64_t now_ns)
+{
+	bool on = computes && now_ns < m->preempt_until_ns, was = m->preempted;
+
+	if (on || was)
+		m->preempted = gate_preempt(m->on.gate, on);
+	/* To the moment: for some kernels that takes milliseconds. */
+	if (m->preempted && !was)
+		say_had(m, true);
+}
+
 static void look(struct meter *m, uint64_t now_ns)
 {
 	struct worker_page *page = m->on.page;
 	uint64_t launches = atomic_load_explicit(&page->launches, memory_order_relaxed);
 	enum page_pending kind = PAGE_NO_WORK;
-	/* Work that stands still has no use for the device, but waits, as lanes at the gate do. */
-	bool frozen = gate_is_frozen(m->on.gate), pending;
+	bool pending;
 
 	m->looked_at_ns = now_ns;
 	say_kernel(m);
@@ -216,10 +226,15 @@ static void look(struct meter *m, uint64_t now_ns)
 		return;
 	say_had(m, true);
 	pending = m->on.ops->pending(m->on.dev);
-	if (pending && !frozen) {
+	if (pending)
 		kind = launches != m->launches ? PAGE_KERNELS : PAGE_COPIES;
+	preempt(m, kind == PAGE_KERNELS, now_ns);
+	/* Work that stands still has no use for the device, but waits, as lanes at the gate do. */
+	if (m->preempted || gate_is_frozen(m->on.gate))
+		kind = PAGE_NO_WORK;
+	if (kind != PAGE_NO_WORK)
 		atomic_fetch_add_explicit(&page->looks_pending, 1, memory_order_relaxed);
-	} else if (!pending) {
+	if (!pending) {
 		m->launches = launches;
 		gate_is_drained(m->on.gate);
 	}
@@ -236,12 +251,16 @@ uint64_t meter_look(struct meter *m)
 
 	if (!sess_active(m->s))
 		return EPOLL_FOREVER;
+	if (m->preempted && now >= m->preempt_until_ns)
+		preempt(m, false, now);
 	if (now >= m->looked_at_ns + m->look_ns)
 		look(m, now);
 	if (now >= m->busy_at_ns + TICK_NS)
 		tick(m);
 	now = clock_now_ns();
 	next = MIN(m->busy_at_ns + TICK_NS, m->looked_at_ns + m->look_ns);
+	if (m->preempted)
+		next = MIN(next, m->preempt_until_ns);
 	return next - MIN(now, next);
 }
 
@@ -252,9 +271,12 @@ void meter_pace(struct meter *m, const struct msg_pace *p)
 	bool holds = p->held_until_ns && !m->held;
 
 	m->held = p->held_until_ns;
+	m->preempt_until_ns = p->preempt ? p->held_until_ns : 0;
 	m->look_ns = p->look_us ? MAX(p->look_us * NSEC_PER_USEC, LOOK_MIN_NS) : LOOK_NS;
 	sess_bound(m->s, p->bound);
 	gate_hold(m->on.gate, p->held_until_ns);
+	if (m->preempt_until_ns || m->preempted)
+		look(m, clock_now_ns());
 	if (holds)
 		cold_turn_ended(m->on.space, clock_now_ns());
 }

@@ -25,6 +25,8 @@ struct meter {
 	uint64_t had_ns;
 	uint64_t launches;              /* the page's when there was no work last */
 	bool held;                      /* by weftd */
+	uint64_t preempt_until_ns;      /* 0: it may compute */
+	bool preempted;
 	unsigned quiet;                 /* ticks without a change of busy_ns */
 };
 

@@ -27,15 +27,18 @@
 /* A session that does not read what it is told hears of it later. */
 #define AGAIN_NS (10 * NSEC_PER_MSEC)
 
-/* A tenant's work that still runs so long after it has had its quota is taken back: a long
- * kernel, or the rest of what was queued (session/portion.h). */
-#define LATE_NS      (2 * NSEC_PER_MSEC)
+/* A tenant's work that still runs so long after it has had its quota is taken off the device: a
+ * long kernel, or the rest of what was queued (session/portion.h). Where that cannot be, slices
+ * are to take it back. */
+#define PREEMPT_NS   NSEC_PER_MSEC
+#define LATE_NS      (4 * NSEC_PER_MSEC)
 #define TURN_LATE_NS (2 * NSEC_PER_SEC)
 /* A session that is not to go is held for so long, and told again. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)
 
-/* First version of the messages that has PACE. */
-#define VERSION_PACE 3u
+/* First version of the messages that has PACE, and whose PACE has preempt. */
+#define VERSION_PACE    3u
+#define VERSION_PREEMPT 4u
 
 /* Slice of a session that has not been told one. */
 #define DRIVER_SLICE_US 2048u
@@ -46,6 +49,7 @@ void pace_init(struct broker *b)
 		return;
 	b->pace.load_us = TIME_LOAD_US;
 	b->pace.switch_us = TIME_SWITCH_US;
+	b->pace.preempt_us = TIME_PREEMPT_US;
 }
 
 void pace_due(struct broker *b)
@@ -182,11 +186,24 @@ struct round {
 	uint32_t n_pending, n_copying;
 };
 
-/* Whether anybody else had kernels now or at the look before: then who has none does not keep
- * the device. */
-static bool has_company(const struct worker *w, const struct round *r)
+/* Whether a session has the device only while it has kernels: anybody else has some, now or at the
+ * look before, or what it had was taken off. */
+static bool has_exactly(const struct worker *w, const struct round *r)
 {
-	return r->n_pending > (w->works_us != 0) || w->b->pace.n_worked > w->worked;
+	return r->n_pending > (w->works_us != 0) || w->b->pace.n_worked > w->worked ||
+	       (w->tenant->pace.preempt && (w->works_us || w->worked));
+}
+
+/* The device's time that a session had, but for what it takes to take it off and to load it again:
+ * one of the tenant's is on it. */
+static uint64_t had_ns(const struct worker *w)
+{
+	struct pace_tenant *p = &w->tenant->pace;
+	bool off = p->preempt && !p->is_off && w->worked && !w->works_us;
+	uint64_t cost = off ? w->b->pace.preempt_us * NSEC_PER_USEC : 0;
+
+	p->is_off |= off;
+	return MIN(w->had_ns - MIN(cost, w->had_ns), LOOK_LATE_NS);
 }
 
 static uint64_t part_ns(const struct worker *w, const struct round *r)
@@ -195,8 +212,8 @@ static uint64_t part_ns(const struct worker *w, const struct round *r)
 
 	if (w->copies)
 		return r->ns / MAX(r->n_copying, 1u);
-	if (w->is_told && has_company(w, r))
-		return MIN(w->had_ns, LOOK_LATE_NS);
+	if (w->is_told && has_exactly(w, r))
+		return had_ns(w);
 	if (!w->works_us)
 		return 0;
 	return r->n_pending > 1 ? r->ns * us / r->all_us : r->ns;
@@ -267,10 +284,10 @@ static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 /* ---- work that does not end in time ---- */
 
 /* Work on the device when a tenant had had its quota should have ended. */
-static bool has_overdrawn(const struct tenant *t, uint64_t now_ns)
+static bool has_overdrawn(const struct tenant *t, uint64_t for_ns, uint64_t now_ns)
 {
-	return now_ns < t->pace.cap.until_ns &&
-	       now_ns >= t->pace.cap_since_ns + LATE_NS && t->pace.n_pending;
+	return now_ns < t->pace.cap.until_ns && now_ns >= t->pace.cap_since_ns + for_ns &&
+	       t->pace.n_pending;
 }
 
 /* Or what it had when its turn ended; what was queued before there were turns may take long, and
@@ -280,7 +297,21 @@ static bool is_late(const struct tenant *t, uint64_t now_ns)
 	bool turn = t->pace.stopped && t->pace.n_pending &&
 		    now_ns >= t->pace.since_ns + TURN_LATE_NS;
 
-	return turn || has_overdrawn(t, now_ns);
+	return turn || has_overdrawn(t, LATE_NS, now_ns);
+}
+
+/* Work of a tenant that is seen to go on is taken off until it may. */
+static void preempt(struct broker *b, uint64_t now_ns)
+{
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link) {
+		struct pace_tenant *p = &t->pace;
+
+		p->preempt = now_ns < p->cap.until_ns &&
+			     (p->preempt || has_overdrawn(t, PREEMPT_NS, now_ns));
+		p->is_off &= p->preempt;
+	}
 }
 
 /* A late tenant has the shortest slices, and others have the rest: somebody with work or, if
@@ -297,7 +328,7 @@ static void take_back(struct broker *b, uint64_t now_ns)
 		if (late != t->pace.late)
 			slices_due(b);
 		t->pace.late = late;
-		any |= has_overdrawn(t, now_ns);
+		any |= has_overdrawn(t, LATE_NS, now_ns);
 		others |= !late && (t->pace.n_pending || t->pace.n_shared);
 	}
 	filler_set(b, any && !others);
@@ -335,7 +366,8 @@ static struct msg message(const struct worker *w, bool looks)
 		.type = MSG_PACE,
 		.pace = {.held_until_ns = t->pace.held_until_ns,
 			 .look_us = looks ? LOOK_NS / NSEC_PER_USEC : 0,
-			 .bound = is_bound(t)},
+			 .bound = is_bound(t),
+			 .preempt = t->pace.preempt && w->version >= VERSION_PREEMPT},
 	};
 }
 
@@ -402,6 +434,7 @@ uint64_t pace_tick(void *broker, uint64_t now_ns)
 	if (p->looked_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);
 	p->looked_ns = ns ? now_ns : 0;
+	preempt(b, now_ns);
 	take_back(b, now_ns);
 	if (ns)
 		turns_take(b, now_ns);

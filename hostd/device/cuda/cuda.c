@@ -297,7 +297,8 @@ static void cuda_close(struct device *dev)
 	pthread_mutex_destroy(&dev->lock);
 	pthread_mutex_destroy(&dev->host_lock);
 	pthread_mutex_destroy(&dev->making);
-	pthread_rwlock_destroy(&dev->frozen);
+	pthread_cond_destroy(&dev->still.changed);
+	pthread_mutex_destroy(&dev->still.lock);
 	free(dev);
 }
 
@@ -317,7 +318,8 @@ static int cuda_open(const struct device_config *cfg, struct device **ret_dev)
 		free(dev);
 		return r;
 	}
-	pthread_rwlock_init(&dev->frozen, NULL);
+	pthread_mutex_init(&dev->still.lock, NULL);
+	pthread_cond_init(&dev->still.changed, NULL);
 	pthread_mutex_init(&dev->making, NULL);
 	pthread_mutex_init(&dev->lock, NULL);
 	pthread_mutex_init(&dev->host_lock, NULL);
@@ -436,6 +438,7 @@ const struct device_ops device_cuda_ops = {
 	.slice = cuda_slice,
 	.freeze = cuda_freeze,
 	.thaw = cuda_thaw,
+	.preempt = cuda_preempt,
 	.tpc_map = cuda_tpc_map,
 	.find_tpcs = cuda_find_tpcs,
 	.run_on = cuda_run_on,

@@ -47,6 +47,14 @@
 #define CUDA_BATCHES     8
 #define CUDA_BATCH_SIZES 3
 
+/* Why kernels stand still, if they do, and how many calls of the driver keep them from it. */
+struct cuda_still {
+	pthread_mutex_t lock; /* taken before any other of ours */
+	pthread_cond_t changed;
+	unsigned n_thawed;
+	bool frozen, preempted;
+};
+
 struct cuda_output {
 	int file;  /* what stdout is now; -1: not caught */
 	int saved; /* what stdout was */
@@ -83,8 +91,7 @@ struct device {
 	pthread_mutex_t host_lock;
 	struct list host_ops; /* struct host_op, not done */
 	uint64_t last_token;
-	/* Held for writing while kernels stand still. */
-	pthread_rwlock_t frozen;
+	struct cuda_still still;
 	struct cuda_output output;
 	struct tally created, imports; /* bytes of each kind; any thread */
 	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */
@@ -177,6 +184,10 @@ static inline CUstream cuda_stream_of(struct dev_stream *st)
 
 /* Around what may wait for kernels with locks of the driver's held, before any lock of ours: they
  * do not stand still meanwhile. Not for what moves memory, on whose thread they do. */
-#define cuda_scoped_thawed(dev) scoped_read(&(dev)->frozen)
+#define cuda_scoped_thawed(dev)                                                          \
+	_cleanup_(cuda_thawed_endp) struct device *_thawed __attribute__((unused)) =     \
+		cuda_thawed_begin(dev)
+struct device *cuda_thawed_begin(struct device *dev);
+void cuda_thawed_endp(struct device **dev);
 
 #endif

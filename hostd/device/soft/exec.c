@@ -260,7 +260,7 @@ bool soft_exec_help_locked(struct soft_exec *e, struct dev_ctx *ctx,
 	struct soft_slot *s;
 	bool good;
 
-	if (e->n_running >= e->n_threads || list_empty(&e->active) || e->frozen ||
+	if (e->n_running >= e->n_threads || list_empty(&e->active) || e->off ||
 	    !soft_turn_take(&e->turn, clock_now_ns()))
 		return false;
 	s = soft_slot_pick_locked(e, ctx, st);
@@ -328,8 +328,7 @@ static bool thread_turn_locked(struct soft_exec *e)
 {
 	struct soft_turn_word word = soft_turn_word(&e->turn);
 
-	if (list_empty(&e->active) || e->frozen ||
-	    soft_turn_take(&e->turn, clock_now_ns()))
+	if (list_empty(&e->active) || e->off || soft_turn_take(&e->turn, clock_now_ns()))
 		return true;
 	pthread_mutex_unlock(&e->dev->lock);
 	soft_turn_wait(word);
@@ -429,7 +428,7 @@ void soft_exec_start_locked(struct soft_exec *e, struct soft_op *op)
 
 	k->since_ns = k->begin_ns = clock_now_ns();
 	k->no_room_at = UINT64_MAX;
-	if (list_empty(&e->active) && !e->frozen)
+	if (list_empty(&e->active) && !e->off)
 		(void)soft_turn_take(&e->turn, k->since_ns);
 	list_for_each (other, &e->active, link) { /* nobody starts with an advantage */
 		k->runtime = first ? other->runtime : MIN(k->runtime, other->runtime);
@@ -466,11 +465,11 @@ void soft_exec_kill_locked(struct soft_exec *e, struct dev_ctx *ctx)
 	}
 }
 
-void soft_exec_freeze_locked(struct soft_exec *e)
+void soft_exec_off_locked(struct soft_exec *e, enum soft_off why)
 {
 	const struct timespec pause = {.tv_nsec = TURN_LOOK_NS};
 
-	e->frozen = true;
+	e->off |= why;
 	while (e->n_running) {
 		pthread_mutex_unlock(&e->dev->lock);
 		nanosleep(&pause, NULL);
@@ -479,9 +478,11 @@ void soft_exec_freeze_locked(struct soft_exec *e)
 	soft_turn_leave(&e->turn, clock_now_ns());
 }
 
-void soft_exec_thaw_locked(struct soft_exec *e)
+void soft_exec_on_locked(struct soft_exec *e, enum soft_off why)
 {
-	e->frozen = false;
+	e->off &= ~(unsigned)why;
+	if (e->off)
+		return;
 	if (!list_empty(&e->active))
 		(void)soft_turn_take(&e->turn, clock_now_ns());
 	exec_wake_locked(e);

@@ -56,13 +56,19 @@ struct soft_exec_thread {
 	uint32_t word; /* enum soft_word */
 };
 
+/* Bits. */
+enum soft_off {
+	SOFT_FROZEN = 1,
+	SOFT_PREEMPTED = 2
+};
+
 struct soft_exec {
 	struct device *dev;
 	unsigned n_sms, n_threads, n_started;
 	struct dev_tpcs tpcs; /* that new kernels run on */
 	unsigned n_running; /* threads in a slice, helpers included; at most n_threads */
 	bool stop;
-	bool frozen; /* no block gets a turn */
+	unsigned off; /* why no block gets a turn: of enum soft_off */
 	struct soft_exec_thread *threads;
 	struct list idle;      /* parked threads */
 	struct list active;    /* struct soft_kernel, oldest first */
@@ -97,8 +103,8 @@ bool soft_exec_help_locked(struct soft_exec *e, struct dev_ctx *ctx,
 
 /* Has no block get a turn until thaw, and waits for the turns that run now, the lock dropped
  * meanwhile. */
-void soft_exec_freeze_locked(struct soft_exec *e);
-void soft_exec_thaw_locked(struct soft_exec *e);
+void soft_exec_off_locked(struct soft_exec *e, enum soft_off why);
+void soft_exec_on_locked(struct soft_exec *e, enum soft_off why);
 
 /* Ends the kernels of ctx that are active; they finish when their slices have ended. */
 void soft_exec_kill_locked(struct soft_exec *e, struct dev_ctx *ctx);

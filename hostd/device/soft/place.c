@@ -238,7 +238,7 @@ struct soft_kernel *soft_kernel_pick_locked(struct soft_exec *e)
 	bool by_priority = e->picks % LOW_PRIORITY_TURN;
 	struct soft_kernel *k, *best = NULL;
 
-	if (e->frozen)
+	if (e->off)
 		return NULL;
 	list_for_each (k, &e->active, link) {
 		if (list_empty(&k->turns) && !has_new_block_locked(e, k))

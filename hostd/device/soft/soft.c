@@ -408,11 +408,11 @@ static bool soft_freeze(struct device *dev)
 	const struct dev_ctx *ctx;
 
 	scoped_lock(&dev->lock);
-	soft_exec_freeze_locked(&dev->exec);
+	soft_exec_off_locked(&dev->exec, SOFT_FROZEN);
 	list_for_each (ctx, &dev->contexts, link) {
 		if (ctx_stands_locked(ctx))
 			continue;
-		soft_exec_thaw_locked(&dev->exec);
+		soft_exec_on_locked(&dev->exec, SOFT_FROZEN);
 		return false;
 	}
 	return true;
@@ -421,7 +421,17 @@ static bool soft_freeze(struct device *dev)
 static void soft_thaw(struct device *dev)
 {
 	scoped_lock(&dev->lock);
-	soft_exec_thaw_locked(&dev->exec);
+	soft_exec_on_locked(&dev->exec, SOFT_FROZEN);
+}
+
+static bool soft_preempt(struct device *dev, bool on)
+{
+	scoped_lock(&dev->lock);
+	if (on)
+		soft_exec_off_locked(&dev->exec, SOFT_PREEMPTED);
+	else
+		soft_exec_on_locked(&dev->exec, SOFT_PREEMPTED);
+	return on;
 }
 
 /* Code that has references is not loaded. */
@@ -530,6 +540,7 @@ const struct device_ops device_soft_ops = {
 	.slice = soft_slice,
 	.freeze = soft_freeze,
 	.thaw = soft_thaw,
+	.preempt = soft_preempt,
 	.filler = soft_filler,
 	.tpc_map = soft_tpc_map,
 	.find_tpcs = soft_find_tpcs,

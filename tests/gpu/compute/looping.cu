@@ -41,6 +41,7 @@ using clock_type = std::chrono::steady_clock;
 
 static const int queued = 4, many = 64;
 static int blocks;
+static const int threads = 1024;
 static std::atomic<long> ended{0};
 static std::atomic<bool> stop{false};
 static std::mutex lock;
@@ -59,18 +60,20 @@ __global__ void work(volatile long *count, long n)
 	for (long i = 0; i < n; i += step) {
 		for (long j = 0; j < step && i + j < n; j++)
 			a = a * 1.0001f + 0.5f;
+		/* An SM that goes on with some warps before others would have one far ahead. */
+		__syncthreads();
 		if (!threadIdx.x && !blockIdx.x)
 			*count += 1;
-		if (a == 0.123f)
-			return;
 	}
+	if (a == 0.123f)
+		*count = 0;
 }
 
 static double run_us(long n)
 {
 	auto from = clock_type::now();
 
-	work<<<blocks, 512>>>(steps, n);
+	work<<<blocks, threads>>>(steps, n);
 	CHECK(cudaDeviceSynchronize());
 	return std::chrono::duration<double, std::micro>(clock_type::now() - from).count();
 }
@@ -85,7 +88,7 @@ static void loop(long n, int most)
 	for (long i = 0; !stop; i++) {
 		if (i >= most)
 			CHECK(cudaEventSynchronize(done[i % most]));
-		work<<<blocks, 512>>>(steps, n);
+		work<<<blocks, threads>>>(steps, n);
 		CHECK(cudaEventRecord(done[i % most]));
 	}
 }
@@ -103,7 +106,7 @@ static void graphs(long n)
 	CHECK(cudaStreamCreate(&st));
 	CHECK(cudaStreamBeginCapture(st, cudaStreamCaptureModeGlobal));
 	for (int i = 0; i < 4; i++)
-		work<<<blocks, 512, 0, st>>>(steps, n);
+		work<<<blocks, threads, 0, st>>>(steps, n);
 	CHECK(cudaStreamEndCapture(st, &g));
 	CHECK(cudaGraphInstantiate(&exec, g, 0));
 	for (long i = 0; !stop; i++) {
@@ -136,7 +139,7 @@ static void one_long(long n)
 	CHECK(cudaHostAlloc(&end, sizeof(*end), cudaHostAllocMapped));
 	*end = 0;
 	steps_each = 1;
-	endless<<<blocks, 512>>>(steps, end, n);
+	endless<<<blocks, threads>>>(steps, end, n);
 	CHECK(cudaGetLastError());
 	while (!stop)
 		std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -224,7 +227,7 @@ static void walks(long bytes)
 	for (long i = 0; !stop; i++, ended++) {
 		if (i >= queued)
 			CHECK(cudaEventSynchronize(done[i % queued]));
-		walk<<<blocks, 512>>>(p, (unsigned)(bytes / sizeof(*p)), p);
+		walk<<<blocks, threads>>>(p, (unsigned)(bytes / sizeof(*p)), p);
 		CHECK(cudaEventRecord(done[i % queued]));
 	}
 }
@@ -265,7 +268,7 @@ int main(int argc, char **argv)
 	int sms;
 
 	CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
-	blocks = 2 * sms;
+	blocks = sms;
 	CHECK(cudaHostAlloc(&steps, sizeof(*steps), cudaHostAllocMapped));
 	run_us(1000);
 	if (argc == 2 && !strcmp(argv[1], "calibrate")) {

@@ -296,6 +296,51 @@ SOFT_TEST(freeze, kernels_that_stand_still_have_no_turns)
 	end(&w);
 }
 
+/* Copies go on, and kernels that are frozen besides stay where they are. */
+DEVICE_TEST(freeze, kernels_are_preempted_and_go_on)
+{
+	struct work w = begin(f);
+	bool fake = fakes(f);
+	uint32_t word;
+
+	for (int i = 0; i < 10; i++) {
+		cr_assert(f->ops->preempt(f->dev, true));
+		cr_assert(fake || stands(&w));
+		OK(f->ops->copy.read(f->ctx, w.beside, &word, w.p, sizeof(word)));
+		cr_assert(f->ops->freeze(f->dev));
+		if (i % 2)
+			f->ops->preempt(f->dev, false);
+		else
+			f->ops->thaw(f->dev);
+		cr_assert(fake || stands(&w));
+		if (i % 2)
+			f->ops->thaw(f->dev);
+		else
+			f->ops->preempt(f->dev, false);
+		cr_assert(goes_on(&w));
+	}
+	cr_assert_eq(rm.on, rm.off);
+	end(&w);
+}
+
+/* Something else than kernels may be at work, which keeps them from being frozen. */
+DEVICE_TEST(freeze, kernels_are_preempted_beside_anything)
+{
+	struct work w = begin(f);
+	bool fake = fakes(f);
+	struct block b;
+
+	block_put(f, w.beside, &b);
+	block_wait(&b);
+	cr_assert(!f->ops->freeze(f->dev));
+	cr_assert(f->ops->preempt(f->dev, true));
+	block_release(&b);
+	cr_assert(fake || stands(&w));
+	f->ops->preempt(f->dev, false);
+	cr_assert(goes_on(&w));
+	end(&w);
+}
+
 struct loading {
 	struct fix *f;
 	_Atomic bool done;

@@ -23,7 +23,7 @@ static struct {
 	_Atomic bool busy;
 	_Atomic unsigned asked;
 	bool held; /* under the gate's lock */
-	bool freezes, frozen, stops;
+	bool freezes, frozen, stops, preempts, preempted;
 	_Atomic uint64_t takes_ns;
 	sem_t done;
 } device;
@@ -71,6 +71,13 @@ static void thaw(void *arg)
 	device.frozen = false;
 }
 
+static bool preempt(void *arg, bool on)
+{
+	cr_assert(arg == &device && on != device.preempted);
+	device.preempted = on && device.preempts;
+	return device.preempted;
+}
+
 /* Commands behind the one in hand, and how often that was asked. */
 static struct {
 	_Atomic unsigned behind, asked;
@@ -89,8 +96,8 @@ static bool has_more(void *arg, const struct gate_lane *l)
 	return atomic_load(&ring.more);
 }
 
-static const struct gate_ops asked = {quiet,  catch_up, hold,   go_on,
-				      freeze, thaw,     behind, has_more};
+static const struct gate_ops asked = {quiet, catch_up, hold,   go_on,   freeze,
+				      thaw,  preempt,  behind, has_more};
 
 static void setup(void)
 {
@@ -333,6 +340,31 @@ Test(gate, closes_over_work_that_stands_still)
 	cr_assert_eq(gate_freeze(&g, in(LONG_NS)), -EPIPE);
 	cr_assert(!device.frozen);
 	sem_post(&device.done);
+}
+
+/* Memory may move by what computes while the gate is not open; and what is quiet has nothing that
+ * could go on. */
+Test(gate, is_preempted_while_it_is_open)
+{
+	cr_assert(!gate_preempt(&g, true), "the device cannot");
+	cr_assert(!gate_preempt(&g, false));
+	device.preempts = device.freezes = true;
+	cr_assert(gate_preempt(&g, true) && device.preempted);
+	cr_assert(gate_preempt(&g, true), "it is");
+	cr_assert(gate_wanted(&g) && !gate_is_frozen(&g), "it wants to go on");
+	cr_assert_eq(gate_freeze(&g, in(LONG_NS)), 0);
+	cr_assert(device.preempted && device.frozen, "memory moves, and it stays off");
+	gate_open(&g);
+	cr_assert(device.preempted && !device.frozen);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	cr_assert(!device.preempted && !gate_preempt(&g, true), "the device is quiet");
+	gate_open(&g);
+	cr_assert(!gate_wanted(&g));
+	cr_assert(gate_preempt(&g, true) && !gate_preempt(&g, false));
+	cr_assert(!device.preempted);
+	cr_assert(gate_preempt(&g, true));
+	gate_end(&g);
+	cr_assert(!device.preempted && !gate_preempt(&g, true), "it has ended");
 }
 
 Test(gate, a_deadline_that_is_over)

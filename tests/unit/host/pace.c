@@ -376,6 +376,87 @@ Test(pace, who_has_had_its_quota_is_held)
 	cr_assert_geq(tenants[0].pace.stalled_ns, 700 * MS);
 }
 
+/* Has worker 0 of a tenant with a cap of 25 ms in 100 work until it is held, and for a look more. */
+static void overdraw(void)
+{
+	cap(0, 25000, 100000);
+	works(0, true);
+	pages[0].had_ns = 1;
+	pace_due(&b);
+	(void)pace_tick(&b, now);
+	while (!tenants[0].pace.held_until_ns)
+		run_told(1, (uint64_t[N]){1000});
+	cr_assert(!workers[0].pace.preempt, "what is queued may end soon");
+	run_told(1, (uint64_t[N]){1000});
+}
+
+/* Until the tenant may go on; what that costs is nobody's. */
+Test(pace, what_goes_on_is_taken_off)
+{
+	uint64_t used;
+	struct msg_pace p;
+
+	b.pace.preempt_us = 300;
+	overdraw();
+	p = told(0);
+	cr_assert(p.preempt && p.held_until_ns > now);
+	used = tenants[0].pace.used_ns;
+	works(0, false);
+	run_told(1, (uint64_t[N]){700});
+	cr_assert_eq(tenants[0].pace.used_ns, used + 400 * NSEC_PER_USEC);
+	run_told(10, (uint64_t[N]){1000});
+	cr_assert_eq(tenants[0].pace.used_ns, used + 400 * NSEC_PER_USEC,
+		     "it stands still");
+	cr_assert(!tenants[0].pace.late && nothing_told(0));
+	now = tenants[0].pace.held_until_ns;
+	run_told(1, (uint64_t[N]){0});
+	p = told(0);
+	cr_assert(!p.preempt && !p.held_until_ns);
+}
+
+/* One of them is on the device. */
+Test(pace, to_take_several_off_costs_as_much_as_one)
+{
+	uint64_t used;
+
+	b.pace.preempt_us = 300;
+	cap(2, 25000, 100000);
+	works(2, true);
+	works(3, true);
+	pages[2].had_ns = pages[3].had_ns = 1;
+	pace_due(&b);
+	(void)pace_tick(&b, now);
+	while (!tenants[2].pace.preempt)
+		run_told(1, (uint64_t[N]){0, 0, 500, 500});
+	used = tenants[2].pace.used_ns;
+	works(2, false);
+	works(3, false);
+	run_told(1, (uint64_t[N]){0, 0, 400, 400});
+	cr_assert_eq(tenants[2].pace.used_ns, used + 500 * NSEC_PER_USEC);
+}
+
+Test(pace, what_cannot_be_taken_off_is_late)
+{
+	struct msg m;
+
+	overdraw();
+	workers[0].version = 3;
+	run_told(2, (uint64_t[N]){1000});
+	cr_assert(!tenants[0].pace.late && !workers[0].pace.preempt);
+	list_append(&b.workers, &workers[1].link);
+	workers[1].state = WORKER_READY;
+	(void)told(1);
+	run_told(1, (uint64_t[N]){1000});
+	cr_assert(tenants[0].pace.late);
+	cr_assert(peer_hears(theirs[1], MSG_FILL, &m) && m.fill.on, "it has the rest");
+	cr_assert_eq(b.filler, &workers[1]);
+	works(0, false);
+	run_told(1, (uint64_t[N]){0});
+	cr_assert(peer_hears(theirs[1], MSG_FILL, &m) && !m.fill.on);
+	cr_assert(!b.filler && !tenants[0].pace.late);
+	list_remove(&workers[1].link);
+}
+
 /* A neighbour takes half of the time in which both have work. */
 Test(pace, only_its_own_part_is_charged)
 {

@@ -113,27 +113,81 @@ void cuda_known_until(struct dev_ctx *ctx, unsigned unknown)
 
 /* ---- freezing ---- */
 
+static bool are_off_locked(const struct cuda_still *s)
+{
+	return s->frozen || s->preempted;
+}
+
+struct device *cuda_thawed_begin(struct device *dev)
+{
+	struct cuda_still *s = &dev->still;
+
+	pthread_mutex_lock(&s->lock);
+	while (are_off_locked(s))
+		pthread_cond_wait(&s->changed, &s->lock);
+	s->n_thawed++;
+	pthread_mutex_unlock(&s->lock);
+	return dev;
+}
+
+void cuda_thawed_endp(struct device **dev)
+{
+	struct cuda_still *s = &(*dev)->still;
+
+	pthread_mutex_lock(&s->lock);
+	s->n_thawed--;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Takes kernels off for one of two reasons. */
+static bool take_off(struct device *dev, bool *reason)
+{
+	struct cuda_still *s = &dev->still;
+
+	/* Channels of class shared are other processes' as well. */
+	if (dev->cfg.shared)
+		return false;
+	scoped_lock(&s->lock);
+	if (s->n_thawed)
+		return false;
+	/* Also if they are off already: there may be new ones. */
+	*reason = cuda_freezer_freeze();
+	return *reason;
+}
+
+static void put_on(struct device *dev, bool *reason)
+{
+	struct cuda_still *s = &dev->still;
+
+	scoped_lock(&s->lock);
+	*reason = false;
+	if (are_off_locked(s))
+		return;
+	cuda_freezer_thaw();
+	pthread_cond_broadcast(&s->changed);
+}
+
 bool cuda_freeze(struct device *dev)
 {
-	/* Channels of class shared are other processes' as well. */
-	if (dev->cfg.shared || has_host_ops(dev) ||
-	    pthread_rwlock_trywrlock(&dev->frozen))
+	if (has_host_ops(dev) || !take_off(dev, &dev->still.frozen))
 		return false;
-	if (cuda_freezer_freeze()) {
-		/* Kernels that were about to end have ended by now, and may have let something
-		 * begin. */
-		if (all_stand(dev))
-			return true;
-		log_debug(
-			"cuda: kernels are not frozen: something else may be under way");
-		cuda_freezer_thaw();
-	}
-	pthread_rwlock_unlock(&dev->frozen);
+	/* Kernels that were about to end have ended by now, and may have let something begin. */
+	if (all_stand(dev))
+		return true;
+	log_debug("cuda: kernels are not frozen: something else may be under way");
+	put_on(dev, &dev->still.frozen);
 	return false;
 }
 
 void cuda_thaw(struct device *dev)
 {
-	cuda_freezer_thaw();
-	pthread_rwlock_unlock(&dev->frozen);
+	put_on(dev, &dev->still.frozen);
+}
+
+bool cuda_preempt(struct device *dev, bool on)
+{
+	if (on)
+		return take_off(dev, &dev->still.preempted);
+	put_on(dev, &dev->still.preempted);
+	return false;
 }

@@ -15,6 +15,7 @@
 
 bool cuda_freeze(struct device *dev);
 void cuda_thaw(struct device *dev);
+bool cuda_preempt(struct device *dev, bool on);
 
 /* The other way than the operation before: see below. */
 void cuda_run_begins(struct dev_ctx *ctx, struct dev_stream *st, struct cuda_run *r);
