@@ -4,8 +4,9 @@
 
     test_moving.py [PROGRAM ...]
 
-Runs the programs of tests/path, or those named, one after the other, while an operator
-moves their memory to the host again and again; weftd brings it back as there is room.
+Runs the programs of tests/path, one after the other, while an operator moves their memory to the
+host again and again; weftd brings it back as there is room. Each is run by one of two policies of
+placement; those named by both.
 """
 import json
 import os
@@ -32,6 +33,10 @@ def path_programs():
     programs = [p for p in programs if os.path.basename(p) != GREEDY]
     # Sanitized, each runs with its memory where it is as well (tests/run).
     return programs[::3] if fault.built_sanitized() else programs
+
+
+def programs_by(first):
+    return PROGRAMS or path_programs()[first::2]
 
 
 class Mover(threading.Thread):
@@ -86,11 +91,11 @@ class Programs(unittest.TestCase):
             self.fail(f"{program} hangs ({policy})")
         self.assertEqual(p.returncode, 0, f"{program} ({policy}): {text}")
 
-    def all_with(self, policy):
+    def all_with(self, policy, programs):
         with fault.Daemon(*SWAP, "--placement", policy) as d:
             mover = Mover(d, "local", fault.SEED)
             mover.start()
-            for program in PROGRAMS or path_programs():
+            for program in programs:
                 t = time.monotonic()
                 with self.subTest(program=program, policy=policy):
                     self.run_one(d, program, policy)
@@ -111,10 +116,10 @@ class Programs(unittest.TestCase):
                 mover.end()
 
     def test_random(self):
-        self.all_with("random")
+        self.all_with("random", programs_by(0))
 
     def test_lru(self):
-        self.all_with("lru")
+        self.all_with("lru", programs_by(1))
 
 
 if __name__ == "__main__":
