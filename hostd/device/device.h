@@ -233,9 +233,9 @@ struct device_ops {
 	bool (*freeze)(struct device *dev);
 	void (*thaw)(struct device *dev);
 	/* Takes kernels of this process off the device, at whatever instruction, and keeps them off
-	 * (on), or no longer; copies go on. They may be frozen besides. False: they are not kept
-	 * off. One thread, which may be another than freeze()'s; as long as that takes. NULL where
-	 * freeze is. */
+	 * (on), or no longer; copies go on. They may be frozen meanwhile, and preempted again only
+	 * when they are not. Returns whether they are kept off. One thread, which may be another
+	 * than freeze()'s; as slow. NULL where freeze is. */
 	bool (*preempt)(struct device *dev, bool on);
 	/* Has this process want the device all the time, or no longer, and do nothing with it:
 	 * for one that serves nobody. Returns false if it has not changed. NULL: it cannot.

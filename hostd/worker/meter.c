@@ -275,7 +275,8 @@ void meter_pace(struct meter *m, const struct msg_pace *p)
 	m->look_ns = p->look_us ? MAX(p->look_us * NSEC_PER_USEC, LOOK_MIN_NS) : LOOK_NS;
 	sess_bound(m->s, p->bound);
 	gate_hold(m->on.gate, p->held_until_ns);
-	if (m->preempt_until_ns || m->preempted)
+	/* Nothing would put on again what is taken off where nobody looks. */
+	if (sess_active(m->s) && (m->preempt_until_ns || m->preempted))
 		look(m, clock_now_ns());
 	if (holds)
 		cold_turn_ended(m->on.space, clock_now_ns());

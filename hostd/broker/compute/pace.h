@@ -44,9 +44,9 @@ struct pace_tenant {
 	 * work on the device. */
 	uint32_t n_seen, pending;
 	uint64_t n_turns, waited_ns; /* turns that began; with work while others went */
-	bool preempt,
-		is_off; /* held, and what it has on the device is taken off; has been */
-	bool late;      /* or could not be, and goes on */
+	bool preempt; /* held, and what it has on the device is to be taken off */
+	bool is_off;  /* has been: its cost is not charged again */
+	bool late;    /* held, and what it has on the device goes on */
 	uint64_t cap_since_ns;
 	uint64_t held_until_ns; /* for its cap or its turn; 0: it is not */
 	/* The device's time that it had since weftd began; and for how long its sessions had
