@@ -255,12 +255,12 @@ uint64_t meter_look(struct meter *m)
 		preempt(m, false, now);
 	if (now >= m->looked_at_ns + m->look_ns)
 		look(m, now);
-	if (now >= m->busy_at_ns + TICK_NS)
+	/* A driver may take milliseconds for that, and kernels are to go on to the moment. */
+	if (now >= m->busy_at_ns + TICK_NS && !m->preempted)
 		tick(m);
 	now = clock_now_ns();
-	next = MIN(m->busy_at_ns + TICK_NS, m->looked_at_ns + m->look_ns);
-	if (m->preempted)
-		next = MIN(next, m->preempt_until_ns);
+	next = m->preempted ? m->preempt_until_ns : m->busy_at_ns + TICK_NS;
+	next = MIN(next, m->looked_at_ns + m->look_ns);
 	return next - MIN(now, next);
 }
 

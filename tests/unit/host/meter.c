@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the meter looks, and at what (worker/meter.h). */
+#include <criterion/criterion.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "items.h"
+#include "worker/meter.h"
+
+#define HELD_NS (20 * NSEC_PER_MSEC)
+
+static unsigned n_asked;
+static bool is_off;
+
+/* As a driver's, which may take as long as the device is to be off. */
+static uint64_t busy_ns(struct device *dev, uint64_t *ret_memory_ns)
+{
+	*ret_memory_ns = 0;
+	return ++n_asked;
+}
+
+static bool pending(struct device *dev)
+{
+	return true;
+}
+
+static bool preempt(struct device *dev, bool on)
+{
+	is_off = on;
+	return on;
+}
+
+/* Kernels go on to the moment: nothing that can wait is done before. */
+Test(meter, nobody_is_asked_how_busy_it_is_while_kernels_are_off)
+{
+	struct session *s = start();
+	struct device_ops ops = *s->ops;
+	struct meter m;
+	uint64_t until;
+	unsigned n;
+
+	ops.busy_ns = busy_ns;
+	ops.pending = pending;
+	ops.preempt = preempt;
+	s->ops = &ops;
+	meter_init(&m, s);
+	atomic_store(&s->active, true);
+	atomic_store(&s->count->computing, 1);
+	meter_begin(&m);
+	atomic_fetch_add(&s->count->launches, 1);
+	until = clock_now_ns() + HELD_NS;
+	meter_pace(&m, &(struct msg_pace){
+			       .held_until_ns = until, .look_us = 1000, .preempt = 1});
+	cr_assert(is_off);
+	n = n_asked;
+	m.busy_at_ns -= NSEC_PER_SEC;
+	while (clock_now_ns() < until) {
+		const struct timespec pause = {.tv_nsec = (long)meter_look(&m)};
+
+		cr_assert_eq(n_asked, is_off ? n : n + 1);
+		cr_assert_gt(pause.tv_nsec, 0);
+		nanosleep(&pause, NULL);
+	}
+	meter_look(&m);
+	cr_assert(!is_off);
+	cr_assert_eq(n_asked, n + 1);
+	counted_end(s);
+}
