@@ -97,7 +97,8 @@ static bool tenant_usage_ok(const struct msg *m)
 
 static bool reclaim_ok(const struct msg *m)
 {
-	return is_flag(m->reclaim.swap) && is_flag(m->reclaim.urgent);
+	return is_flag(m->reclaim.swap) && is_flag(m->reclaim.only_copies) &&
+	       is_flag(m->reclaim.urgent);
 }
 
 static bool moved_ok(const struct msg *m)

@@ -329,8 +329,11 @@ struct msg_tenant {
 struct msg_reclaim {
 	uint64_t bytes;
 	uint64_t host_room; /* bytes of host memory that may be taken for it, at most */
-	uint32_t swap;      /* 1: out of kernels' reach until it returns; 0: mapped */
-	uint32_t urgent;    /* 1: somebody waits for it, so LEFT is wanted */
+	uint16_t swap;      /* 1: out of kernels' reach until it returns; 0: mapped */
+	/* 1: the device is to compute nothing for it: somebody in a hurry would wait. Since
+	 * version 4. */
+	uint16_t only_copies;
+	uint32_t urgent; /* 1: somebody waits for it, so LEFT is wanted */
 };
 static_assert(sizeof(struct msg_reclaim) == 24, "no holes");
 

@@ -28,7 +28,7 @@ bool changes_begin(const struct mover *mv, struct transfer *t)
 {
 	bool seldom = t->c->changes >= CHANGES_MAX && mv->run % ASK_AGAIN;
 
-	if (!mv->sp->compares || mv->sp->frozen || seldom || !has_blocks(t) ||
+	if (!mv->sp->compares || mv->sp->only_copies || seldom || !has_blocks(t) ||
 	    first_mapping(t->c)->access == CU_MEM_ACCESS_FLAGS_PROT_NONE)
 		return false;
 	t->digests = calloc(t->n_host, sizeof(*t->digests));

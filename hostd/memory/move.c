@@ -215,9 +215,9 @@ void space_move_prepare(struct space *sp, uint64_t bytes, uint64_t room)
 	free(cs.c);
 }
 
-void space_frozen(struct space *sp, bool frozen)
+void space_only_copies(struct space *sp, bool on)
 {
-	sp->frozen = frozen;
+	sp->only_copies = on;
 }
 
 int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,

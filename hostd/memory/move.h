@@ -46,9 +46,9 @@ struct space_residency {
 	uint64_t pinned;  /* on the device, cannot move now */
 };
 
-/* Kernels stand still, or do no longer: nothing is computed on the device for moves meanwhile. On
- * the thread that moves out. */
-void space_frozen(struct space *sp, bool frozen);
+/* Has nothing computed on the device for moves, or (false) what is worth while: kernels that stand
+ * still have it, or somebody in a hurry. On the thread that moves out. */
+void space_only_copies(struct space *sp, bool on);
 
 /* Makes the host memory that it will take, so that the session need not stand still for
  * that. The gate may be open. */

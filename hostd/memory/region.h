@@ -121,7 +121,7 @@ struct space {
 	uint64_t runs;                    /* of moving, begun so far */
 	bool turns;                       /* space_set_turns() */
 	bool compares;                    /* what leaves is, by these digests, */
-	bool frozen;                      /* unless they cannot be made now */
+	bool only_copies;                 /* unless they cannot be made now */
 	struct digest_key digests;
 	struct cold cold;
 	pthread_cond_t moved_cond;        /* nothing of some backing moves any more */

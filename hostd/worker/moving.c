@@ -129,7 +129,6 @@ static int begin(const struct moving *m)
 
 	if (r == -EBUSY)
 		r = gate_freeze(m->on.gate, clock_now_ns());
-	space_frozen(m->on.space, gate_is_frozen(m->on.gate));
 	return r;
 }
 
@@ -306,6 +305,7 @@ static void reclaim(struct moving *m, const struct msg *msg)
 	m->leaving.wanted = bytes;
 	m->leaving.bytes = m->leaving.told = 0;
 	space_on_left(m->on.space, what->urgent ? on_left : NULL, m);
+	space_only_copies(m->on.space, gate_is_frozen(m->on.gate) || what->only_copies);
 	if (r == 0 && bytes)
 		r = space_move_out(m->on.space, bytes, what->host_room,
 				   what->swap ? PLACE_SWAPPED : PLACE_MAPPED, &moved);

@@ -57,6 +57,7 @@ static struct msg message(const uint8_t *rec)
 		m.reclaim = (struct msg_reclaim){.bytes = bytes,
 						 .host_room = number(rec[4] ^ rec[3]),
 						 .swap = rec[4] & 1,
+						 .only_copies = rec[1] >> 6 & 1,
 						 .urgent = rec[1] >> 7};
 	else if (m.type == MSG_RESTORE)
 		m.restore.bytes = bytes;

@@ -64,6 +64,9 @@
 /* While tenants take turns, when those that move do not compute. */
 #define TURNS_MAX (1ull << 30)
 
+/* First version of the messages whose RECLAIM has only_copies. */
+#define VERSION_ONLY_COPIES 4u
+
 /* Refusals in a tick: each has everybody looked at again. */
 #define ENDS_MAX 16u
 
@@ -114,6 +117,18 @@ static bool is_free(const struct broker *b, const struct worker *moves)
 	return !moves || b->pace.turns;
 }
 
+/* Whether somebody more urgent computes, who would wait for kernels of the tenant's. */
+static bool is_below(const struct tenant *t)
+{
+	const struct tenant *u;
+
+	list_for_each (u, &t->b->tenants, link) {
+		if (u->pace.sessions && u->compute.priority > t->compute.priority)
+			return true;
+	}
+	return false;
+}
+
 /* Returns 0 or -EBUSY. */
 static int ask_session(struct worker *w, uint64_t bytes, enum placement_where where,
 		       bool urgent, uint64_t now_ns)
@@ -122,6 +137,8 @@ static int ask_session(struct worker *w, uint64_t bytes, enum placement_where wh
 			.id = new_id(w->b),
 			.reclaim = {.bytes = bytes,
 				    .swap = where == PLACE_SWAPPED,
+				    .only_copies = is_below(w->tenant) &&
+						   w->version >= VERSION_ONLY_COPIES,
 				    .urgent = urgent}};
 
 	m.reclaim.host_room = w->move.room = evicted_room(w->tenant);

@@ -56,6 +56,7 @@ static struct {
 } weftd = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 
 static bool nobody_waits;
+bool moving_only_copies;
 
 struct session *moving_session(struct lane **ret_lane)
 {
@@ -78,6 +79,7 @@ static void tell_to_move(enum msg_type type, uint32_t id, uint64_t bytes,
 		m.reclaim = (struct msg_reclaim){.bytes = bytes,
 						 .host_room = UINT64_MAX,
 						 .swap = where == PLACE_SWAPPED,
+						 .only_copies = moving_only_copies,
 						 .urgent = !nobody_waits};
 	else
 		m.restore.bytes = bytes;

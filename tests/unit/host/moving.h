@@ -22,6 +22,7 @@ void moving_check(struct lane *l, CUdeviceptr addr, uint64_t bytes, uint32_t val
 /* Has weftd move so much: until it is done, or once. */
 struct msg_moved moving_move(enum msg_type type, uint32_t id, uint64_t bytes,
 			     enum placement_where where);
+extern bool moving_only_copies; /* weftd says so */
 struct msg_moved moving_reclaim(uint32_t id, uint64_t bytes);
 uint64_t moving_swapped(void), moving_mapped(void);
 /* The latest message of a type from the worker, once there have been n. */

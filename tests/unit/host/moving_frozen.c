@@ -231,6 +231,26 @@ Test(moving, nothing_is_compared_meanwhile)
 	moving_release(l, other);
 }
 
+/* Nor while weftd says that somebody would wait for that. */
+Test(moving, nothing_is_compared_where_there_are_to_be_only_copies)
+{
+	CUdeviceptr a;
+
+	s = moving_session(&l);
+	space_set_turns(s->space);
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	a = moving_alloc(l, BYTES);
+	moving_fill(l, a, BYTES, 5);
+	cr_assert_eq(out_and_back(), BYTES);
+	moving_only_copies = true;
+	cr_assert_eq(out_and_back(), 0);
+	moving_check(l, a, BYTES, 5);
+	moving_only_copies = false;
+	cr_assert_eq(out_and_back(), BYTES, "compared again");
+	moving_check(l, a, BYTES, 5);
+	moving_release(l, a);
+}
+
 static CUdeviceptr managed(void)
 {
 	struct hostmem_file file = {.fd = fd_memfd("managed", 64 * MIB),

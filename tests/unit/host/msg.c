@@ -129,6 +129,7 @@ Test(msg, what_is_malformed_is_refused)
 		{.type = MSG_CHARGE, .charge.spare = 1},
 		{.type = MSG_CHARGED, .charged.result = 1},
 		{.type = MSG_RECLAIM, .reclaim.swap = 2},
+		{.type = MSG_RECLAIM, .reclaim.only_copies = 2},
 		{.type = MSG_RECLAIM, .reclaim.urgent = 2},
 		{.type = MSG_RECLAIMED, .moved.result = 1},
 		{.type = MSG_RECLAIMED, .moved.result = -5000},

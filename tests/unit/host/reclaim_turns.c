@@ -92,3 +92,30 @@ Test(reclaim, what_is_cold_comes_back_where_all_fits)
 	check_sums();
 	check_truth();
 }
+
+static bool only_copies(uint32_t version, uint32_t priority, uint32_t sessions)
+{
+	fakes[0].w.version = version;
+	tenants[1].compute.priority = priority;
+	tenants[1].pace.sessions = sessions;
+	manual_open = 1;
+	cr_assert_eq(waiters_operator(&tenants[0], MIB, now, moved_manually, NULL), 0);
+	pass(NSEC_PER_SEC);
+	cr_assert_geq(fakes[0].evicted, MIB);
+	return fakes[0].out.only_copies;
+}
+
+/* Digests are kernels: whoever is more urgent would wait for the end of their slices. */
+Test(reclaim, nothing_is_computed_for_it_below_somebody_in_a_hurry)
+{
+	begin(256 * MIB, 1024 * MIB);
+	tenants[0].compute.priority = 1;
+	ask_in_pieces(&fakes[0], 150 * MIB);
+	cr_assert(!only_copies(4, 0, 0));
+	cr_assert(!only_copies(4, 1, 1), "no more urgent");
+	cr_assert(!only_copies(4, 2, 0), "computes nothing");
+	cr_assert(only_copies(4, 2, 1));
+	cr_assert(!only_copies(3, 2, 1), "would not know");
+	check_sums();
+	check_truth();
+}
