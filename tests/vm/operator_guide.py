@@ -38,7 +38,7 @@ ELSEWHERE = {
 DOMAIN = """<domain type='qemu'>
   <name>{name}</name>
   <memory unit='MiB'>1024</memory>
-  <vcpu>2</vcpu>
+  <vcpu>1</vcpu>
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <kernel>/{place}/kernel</kernel>
