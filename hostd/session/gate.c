@@ -12,6 +12,8 @@
 
 /* A command is inside for some microseconds. */
 #define LOOK_AGAIN_NS 20000
+/* Kernels that are off do not end, and whether there are any is seen within that. */
+#define OFF_NS (10 * NSEC_PER_MSEC)
 
 static const char *const names[] = {
 	[GATE_OPEN] = "open",
@@ -497,6 +499,8 @@ static int close_locked(struct gate *g, uint64_t deadline_ns, bool go_on)
 	if (r < 0)
 		return r;
 	r = wait_for_lanes_locked(g, deadline_ns);
+	if (g->preempted)
+		deadline_ns = MIN(deadline_ns, clock_now_ns() + OFF_NS);
 	if (r == 0)
 		r = wait_for_device_locked(g, deadline_ns);
 	if (r == 0 && g->ending)
@@ -513,7 +517,7 @@ static void see_result_locked(struct gate *g, int r)
 {
 	if (r == 0)
 		g->drain_ns = MAX(g->drain_ns / 2, GATE_DRAIN_NS);
-	if (r != -EBUSY || !g->bound)
+	if (r != -EBUSY || !g->bound || g->preempted)
 		return;
 	g->drain_ns = MIN(2 * g->drain_ns, GATE_DRAIN_MAX_NS);
 	portion_shrink(&g->size);

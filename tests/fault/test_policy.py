@@ -87,6 +87,18 @@ class Policy(FaultTest):
             self.assert_more(a / b, 1.2, (a, b))
             self.assert_more(9, a / b, (a, b))
 
+    def test_exclusive_beside_a_kernel_that_goes_on(self):
+        """When its turn ends the kernel is taken off, until the next one."""
+        with self.daemon("exclusive") as d:
+            alone = self.busy(d, "b")[0]
+            a = busy(d, "a")
+            self.assertEqual(a.say("e"), (0, 0))
+            self.assert_more(self.busy(d, "b")[0], 0.3 * alone)
+            wait_for(lambda: self.used(d, "a") > self.used(d, "b"), 10, "that it went on")
+
+    def used(self, d, tenant):
+        return d.ctl("get", tenant, "compute.stat")["keys"]["compute.stat"]["usage_usec"]
+
     def test_one_that_works_alone(self):
         """Turns cost a tenant little while nobody else wants one."""
         with self.daemon("exclusive") as d:

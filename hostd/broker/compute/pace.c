@@ -27,12 +27,15 @@
 /* A session that does not read what it is told hears of it later. */
 #define AGAIN_NS (10 * NSEC_PER_MSEC)
 
-/* A tenant's work that still runs so long after it has had its quota is taken off the device: a
- * long kernel, or the rest of what was queued (session/portion.h). Where that cannot be, slices
- * are to take it back. */
-#define PREEMPT_NS   NSEC_PER_MSEC
-#define LATE_NS      (4 * NSEC_PER_MSEC)
-#define TURN_LATE_NS (2 * NSEC_PER_SEC)
+/* A tenant's work that still runs so long after it has had its quota, or its turn, is taken off
+ * the device: a long kernel, or the rest of what was queued (session/portion.h). By memory not
+ * before its worker has waited for that to end (worker/moving.c), or what leaves would leave from
+ * under it. Where that cannot be, slices are to take it back. */
+#define PREEMPT_NS             NSEC_PER_MSEC
+#define PREEMPT_TURN_NS        (4 * NSEC_PER_MSEC)
+#define PREEMPT_MEMORY_TURN_NS (100 * NSEC_PER_MSEC)
+#define LATE_NS                (4 * NSEC_PER_MSEC)
+#define TURN_LATE_NS           (2 * NSEC_PER_SEC)
 /* A session that is not to go is held for so long, and told again. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)
 
@@ -292,24 +295,30 @@ static bool has_overdrawn(const struct tenant *t, uint64_t for_ns, uint64_t now_
 
 /* Or what it had when its turn ended; what was queued before there were turns may take long, and
  * its memory moves when that is done. */
+static bool has_overrun(const struct tenant *t, uint64_t for_ns, uint64_t now_ns)
+{
+	return t->pace.stopped && t->pace.n_pending &&
+	       now_ns >= t->pace.since_ns + for_ns;
+}
+
 static bool is_late(const struct tenant *t, uint64_t now_ns)
 {
-	bool turn = t->pace.stopped && t->pace.n_pending &&
-		    now_ns >= t->pace.since_ns + TURN_LATE_NS;
-
-	return turn || has_overdrawn(t, LATE_NS, now_ns);
+	return has_overrun(t, TURN_LATE_NS, now_ns) || has_overdrawn(t, LATE_NS, now_ns);
 }
 
 /* Work of a tenant that is seen to go on is taken off until it may. */
 static void preempt(struct broker *b, uint64_t now_ns)
 {
+	uint64_t turn_ns = b->time->by_memory ? PREEMPT_MEMORY_TURN_NS : PREEMPT_TURN_NS;
 	struct tenant *t;
 
 	list_for_each (t, &b->tenants, link) {
 		struct pace_tenant *p = &t->pace;
+		bool may = now_ns >= p->cap.until_ns && !p->stopped;
 
-		p->preempt = now_ns < p->cap.until_ns &&
-			     (p->preempt || has_overdrawn(t, PREEMPT_NS, now_ns));
+		p->preempt =
+			!may && (p->preempt || has_overdrawn(t, PREEMPT_NS, now_ns) ||
+				 has_overrun(t, turn_ns, now_ns));
 		p->is_off &= p->preempt;
 	}
 }
@@ -434,12 +443,12 @@ uint64_t pace_tick(void *broker, uint64_t now_ns)
 	if (p->looked_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);
 	p->looked_ns = ns ? now_ns : 0;
-	preempt(b, now_ns);
 	take_back(b, now_ns);
 	if (ns)
 		turns_take(b, now_ns);
 	else
 		turns_end(b, now_ns);
+	preempt(b, now_ns);
 	hold(b, now_ns);
 	p->at_ns = !tell_all(b, ns == LOOK_NS) ? now_ns + AGAIN_NS : UINT64_MAX;
 	if (ns)

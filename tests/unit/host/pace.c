@@ -548,6 +548,62 @@ Test(pace, who_does_not_drain_is_waited_for_in_vain)
 	cr_assert_leq(now, begin + (TIME_DRAIN_US + TIME_TURN_US) * 1000ull + 2 * MS);
 }
 
+/* Looks until tenant 0, whose kernel goes on, loses its turn to tenant 1, and then until the kernel
+ * is to be taken off. Returns for how long it went on, in milliseconds; 0: for more than 500. */
+static unsigned went_on(const struct time_policy *policy)
+{
+	uint64_t begin;
+
+	b.time = policy;
+	works(0, true);
+	works(1, false);
+	pages[1].waiting = 1;
+	pace_due(&b);
+	while (!tenants[0].pace.stopped) {
+		now += MS;
+		(void)pace_tick(&b, now);
+	}
+	for (begin = now; now < begin + 500 * MS; now += MS) {
+		(void)pace_tick(&b, now);
+		if (tenants[0].pace.preempt)
+			return (unsigned)((now - begin) / MS);
+	}
+	return 0;
+}
+
+/* The next one has the device to itself, and need not wait for that kernel. */
+Test(pace, what_goes_on_when_a_turn_ends_is_taken_off)
+{
+	struct msg_pace p;
+
+	cr_assert_eq(went_on(&time_exclusive), 4);
+	p = told(0);
+	cr_assert(p.preempt && p.held_until_ns > now);
+	cr_assert(tenants[1].pace.stopped);
+	works(0, false);
+	pages[0].waiting = 1;
+	now += MS;
+	(void)pace_tick(&b, now);
+	cr_assert(!tenants[1].pace.stopped && tenants[0].pace.preempt);
+	works(1, true);
+	while (tenants[0].pace.stopped) {
+		now += MS;
+		works(1, !tenants[1].pace.stopped);
+		(void)pace_tick(&b, now);
+	}
+	p = told(0);
+	cr_assert(!p.preempt && !p.held_until_ns, "and goes on in its next turn");
+}
+
+/* A worker waits for kernels to end before memory leaves from under them. */
+Test(pace, what_has_memory_that_is_to_leave_is_waited_for)
+{
+	struct time_policy by_memory = time_exclusive;
+
+	by_memory.by_memory = true;
+	cr_assert_eq(went_on(&by_memory), 100);
+}
+
 /* Memory of one whose turn is over can leave at once, though it could not in its turn. */
 Test(pace, who_does_not_go_is_asked_again)
 {
