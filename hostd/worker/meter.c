@@ -14,6 +14,9 @@
 
 /* How often utilisation is measured while something runs. */
 #define TICK_NS (500 * NSEC_PER_MSEC)
+/* A driver may take milliseconds for that, and kernels that are off are to go on to the moment:
+ * while they are, it is not measured before so long. */
+#define TICK_OFF_NS (2 * NSEC_PER_SEC)
 /* While anything runs, it is looked so often whether work is pending, unless weftd wants to
  * know more exactly; at least, too. */
 #define LOOK_NS     (50 * NSEC_PER_MSEC)
@@ -255,12 +258,13 @@ uint64_t meter_look(struct meter *m)
 		preempt(m, false, now);
 	if (now >= m->looked_at_ns + m->look_ns)
 		look(m, now);
-	/* A driver may take milliseconds for that, and kernels are to go on to the moment. */
-	if (now >= m->busy_at_ns + TICK_NS && !m->preempted)
+	if (now >= m->busy_at_ns + (m->preempted ? TICK_OFF_NS : TICK_NS))
 		tick(m);
 	now = clock_now_ns();
-	next = m->preempted ? m->preempt_until_ns : m->busy_at_ns + TICK_NS;
+	next = m->busy_at_ns + (m->preempted ? TICK_OFF_NS : TICK_NS);
 	next = MIN(next, m->looked_at_ns + m->look_ns);
+	if (m->preempted)
+		next = MIN(next, m->preempt_until_ns);
 	return next - MIN(now, next);
 }
 

@@ -30,15 +30,15 @@ static bool preempt(struct device *dev, bool on)
 	return on;
 }
 
-/* Kernels go on to the moment: nothing that can wait is done before. */
-Test(meter, nobody_is_asked_how_busy_it_is_while_kernels_are_off)
-{
-	struct session *s = start();
-	struct device_ops ops = *s->ops;
-	struct meter m;
-	uint64_t until;
-	unsigned n;
+static struct session *s;
+static struct device_ops ops;
+static struct meter m;
 
+/* A session whose kernels are taken off for so long. */
+static void begin(uint64_t off_ns)
+{
+	s = start();
+	ops = *s->ops;
 	ops.busy_ns = busy_ns;
 	ops.pending = pending;
 	ops.preempt = preempt;
@@ -48,10 +48,20 @@ Test(meter, nobody_is_asked_how_busy_it_is_while_kernels_are_off)
 	atomic_store(&s->count->computing, 1);
 	meter_begin(&m);
 	atomic_fetch_add(&s->count->launches, 1);
-	until = clock_now_ns() + HELD_NS;
-	meter_pace(&m, &(struct msg_pace){
-			       .held_until_ns = until, .look_us = 1000, .preempt = 1});
+	meter_pace(&m, &(struct msg_pace){.held_until_ns = clock_now_ns() + off_ns,
+					  .look_us = 1000,
+					  .preempt = 1});
 	cr_assert(is_off);
+}
+
+/* Kernels go on to the moment: nothing that can wait is done before. */
+Test(meter, nobody_is_asked_how_busy_it_is_while_kernels_are_off)
+{
+	uint64_t until;
+	unsigned n;
+
+	begin(HELD_NS);
+	until = m.preempt_until_ns;
 	n = n_asked;
 	m.busy_at_ns -= NSEC_PER_SEC;
 	while (clock_now_ns() < until) {
@@ -64,5 +74,23 @@ Test(meter, nobody_is_asked_how_busy_it_is_while_kernels_are_off)
 	meter_look(&m);
 	cr_assert(!is_off);
 	cr_assert_eq(n_asked, n + 1);
+	counted_end(s);
+}
+
+/* A session that waits for its turn for long is seen to do nothing. */
+Test(meter, what_is_off_for_long_is_measured_now_and_then)
+{
+	unsigned n;
+
+	begin(10 * NSEC_PER_SEC);
+	n = n_asked;
+	m.busy_at_ns -= 3 * NSEC_PER_SEC;
+	meter_look(&m);
+	cr_assert(is_off);
+	cr_assert_eq(n_asked, n + 1);
+	meter_look(&m);
+	cr_assert_eq(n_asked, n + 1);
+	meter_pace(&m, &(struct msg_pace){0});
+	cr_assert(!is_off);
 	counted_end(s);
 }
