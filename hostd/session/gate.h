@@ -182,8 +182,8 @@ static inline void gate_leave(struct gate_lane *l)
 
 /*
  * Closes: returns 0 when nobody is inside and the device is quiesce, also if the gate was
- * closed before; -EBUSY when deadline_ns (of clock_now_ns()) has come, the gate being
- * open again; or -EPIPE, the session has ended. One thread closes and opens.
+ * closed before; -EBUSY when deadline_ns (of clock_now_ns()) has come, or sooner where
+ * what is preempted does not end, the gate being open again; or -EPIPE, the session has ended. One thread closes and opens.
  */
 int gate_close(struct gate *g, uint64_t deadline_ns);
 /* As gate_close(), but when the deadline has come the gate goes on closing, and lanes

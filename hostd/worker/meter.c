@@ -248,6 +248,11 @@ static void look(struct meter *m, uint64_t now_ns)
 	atomic_fetch_add_explicit(&page->looks, 1, memory_order_relaxed);
 }
 
+static uint64_t tick_at_ns(const struct meter *m)
+{
+	return m->busy_at_ns + (m->preempted ? TICK_OFF_NS : TICK_NS);
+}
+
 uint64_t meter_look(struct meter *m)
 {
 	uint64_t now = clock_now_ns(), next;
@@ -258,11 +263,10 @@ uint64_t meter_look(struct meter *m)
 		preempt(m, false, now);
 	if (now >= m->looked_at_ns + m->look_ns)
 		look(m, now);
-	if (now >= m->busy_at_ns + (m->preempted ? TICK_OFF_NS : TICK_NS))
+	if (now >= tick_at_ns(m))
 		tick(m);
 	now = clock_now_ns();
-	next = m->busy_at_ns + (m->preempted ? TICK_OFF_NS : TICK_NS);
-	next = MIN(next, m->looked_at_ns + m->look_ns);
+	next = MIN(tick_at_ns(m), m->looked_at_ns + m->look_ns);
 	if (m->preempted)
 		next = MIN(next, m->preempt_until_ns);
 	return next - MIN(now, next);

@@ -117,13 +117,14 @@ static bool is_free(const struct broker *b, const struct worker *moves)
 	return !moves || b->pace.turns;
 }
 
-/* Whether somebody more urgent computes, who would wait for kernels of the tenant's. */
+/* Whether somebody more urgent computes now, who would wait for kernels of the tenant's. */
 static bool is_below(const struct tenant *t)
 {
 	const struct tenant *u;
 
 	list_for_each (u, &t->b->tenants, link) {
-		if (u->pace.sessions && u->compute.priority > t->compute.priority)
+		if (u->pace.sessions && !u->pace.stopped &&
+		    u->compute.priority > t->compute.priority)
 			return true;
 	}
 	return false;

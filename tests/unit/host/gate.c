@@ -356,8 +356,8 @@ Test(gate, is_preempted_while_it_is_open)
 	cr_assert(device.preempted && device.frozen, "memory moves, and it stays off");
 	gate_open(&g);
 	cr_assert(device.preempted && !device.frozen);
-	while (gate_close(&g, in(LONG_NS)) ==
-	       -EBUSY) /* a busy machine takes longer to see */
+	/* A busy machine takes longer to see that nothing runs. */
+	while (gate_close(&g, in(LONG_NS)) == -EBUSY)
 		;
 	cr_assert(!device.preempted && !gate_preempt(&g, true), "the device is quiet");
 	gate_open(&g);

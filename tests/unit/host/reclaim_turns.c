@@ -115,6 +115,9 @@ Test(reclaim, nothing_is_computed_for_it_below_somebody_in_a_hurry)
 	cr_assert(!only_copies(4, 1, 1), "no more urgent");
 	cr_assert(!only_copies(4, 2, 0), "computes nothing");
 	cr_assert(only_copies(4, 2, 1));
+	tenants[1].pace.stopped = true;
+	cr_assert(!only_copies(4, 2, 1), "waits for its turn");
+	tenants[1].pace.stopped = false;
 	cr_assert(!only_copies(3, 2, 1), "would not know");
 	check_sums();
 	check_truth();
