@@ -73,13 +73,14 @@ static void mark_word(struct touch *t, uint32_t now, uint64_t word, uint64_t beg
 		trace(t, TRACE_REACH, begin_ns, page_of(word), 0, name);
 }
 
-static void mark_params(struct touch *t, const void *params, size_t size, uint32_t name)
+static void mark_params(struct touch *t, const struct dev_launch *l, uint64_t begin_ns,
+			uint32_t name)
 {
-	uint64_t begin_ns = trace_begin(t);
 	uint32_t now = touch_tick(t);
-	const char *p = params;
+	const char *p = l->params;
 
-	for (size_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
+	for (size_t at = 0; at + sizeof(uint64_t) <= l->params_size;
+	     at += sizeof(uint64_t)) {
 		uint64_t word;
 
 		memcpy(&word, p + at, sizeof(word));
@@ -147,11 +148,12 @@ void touch_launch(struct touch *t, const struct dev_launch *l)
 	struct marking m = {.t = t, .name = l->traced ? l->traced - 1 : 0};
 	struct ptx_grid g;
 
-	if (!l->extent) {
-		mark_params(t, l->params, l->params_size, m.name);
+	m.begin_ns = trace_begin(t);
+	if (!l->extent ||
+	    (!m.begin_ns && !atomic_load_explicit(&t->works_out, memory_order_relaxed))) {
+		mark_params(t, l, m.begin_ns, m.name);
 		return;
 	}
-	m.begin_ns = trace_begin(t);
 	m.now = touch_tick(t);
 	if (ptx_extent_follows(l->extent))
 		atomic_store_explicit(&t->followed, m.now, memory_order_relaxed);
@@ -160,6 +162,13 @@ void touch_launch(struct touch *t, const struct dev_launch *l)
 	ptx_extent_each(l->extent, l->params, l->params_size, &g, TOUCH_PAGE,
 			mark_reached, &m);
 	tell_pages(&m);
+}
+
+void touch_work_out(struct touch *t, bool on)
+{
+	if (on && !atomic_load_explicit(&t->works_out, memory_order_relaxed))
+		atomic_store_explicit(&t->followed, touch_now(t), memory_order_relaxed);
+	atomic_store_explicit(&t->works_out, on, memory_order_relaxed);
 }
 
 void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size)

@@ -32,6 +32,7 @@ struct touch {
 	/* The last launch that follows addresses in memory, and so may reach any; 0: none. */
 	_Atomic uint32_t followed;
 	bool wants_extents;        /* kernels that are loaded are to be looked at */
+	_Atomic bool works_out;    /* where they reach, at each launch (touch_work_out()) */
 	/* Where a trace is written, and whether (ipc/trace.h); NULL: none ever is. */
 	struct trace_area *trace;
 	const struct worker_page *page;
@@ -65,8 +66,12 @@ static inline void touch_mark(struct touch *t, uint32_t now, uint64_t word)
 		atomic_store_explicit(&t->pages[page], now, memory_order_relaxed);
 }
 
-/* Marks what a launch reaches, or, where nobody knows, what its parameters name. */
+/* Marks what a launch reaches, or, where nobody knows or wants to, what its parameters name. */
 void touch_launch(struct touch *t, const struct dev_launch *l);
+/* Has what launches reach worked out from now on, which takes up to some microseconds for each, or
+ * not: while nothing is short it makes no difference. Launches before that may have followed
+ * addresses. One thread. */
+void touch_work_out(struct touch *t, bool on);
 
 /* Marks what a copy or a fill reaches, with the latest launch. */
 void touch_reach(struct touch *t, CUdeviceptr addr, uint64_t bytes);

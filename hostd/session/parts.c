@@ -79,6 +79,7 @@ static void on_comes(void *session)
 
 void sess_bound(struct session *s, bool on)
 {
+	touch_work_out(&s->touch, on);
 	gate_bound(&s->gate, on, on_comes);
 }
 

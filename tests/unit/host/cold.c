@@ -48,6 +48,7 @@ static struct item in_parts(struct session *s, unsigned n)
 	space_set_placement(s->space, &placement_lru);
 	item = new_item(s, ARENA, n * PART, 1);
 	space_set_turns(s->space);
+	touch_work_out(&s->touch, true);
 	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
 		     -ENOSPC);
 	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);

@@ -204,6 +204,31 @@ static const char rows[] =
 	"add.s64 %p4, %p1, %p3;\nst.global.u32 [%p4], %r1;\n"
 	"ld.global.u32 %r2, [%p2];\nst.global.u32 [%p2+8], %r2;\nret;\n}\n";
 
+Test(touch, what_is_reached_is_worked_out_where_somebody_wants_to_know)
+{
+	struct ptx_extents *e = ptx_extents_new(rows, sizeof(rows) - 1, 90);
+	const uint64_t params[] = {BASE, BASE + 9 * PAGE};
+	const struct dev_launch l = {
+		.params = params,
+		.params_size = sizeof(params),
+		.grid = {3, 1, 1},
+		.block = {1, 1, 1},
+		.extent = ptx_extents_find(e, "k"),
+	};
+
+	cr_assert(l.extent);
+	touch_launch(&t, &l);
+	cr_expect_eq(touch_reached(&t, BASE, 10 * PAGE), 0);
+	cr_expect_eq(latest(BASE + 9 * PAGE, PAGE), touch_now(&t));
+	touch_work_out(&t, true);
+	cr_expect_eq(atomic_load(&t.followed), touch_now(&t), "that one may have");
+	touch_launch(&t, &l);
+	touch_work_out(&t, true);
+	cr_expect_eq(touch_reached(&t, BASE + 4 * PAGE, PAGE), touch_now(&t));
+	cr_expect_lt(atomic_load(&t.followed), touch_now(&t));
+	ptx_extents_put(e);
+}
+
 Test(touch, a_trace_is_told_of_what_is_reached)
 {
 	struct ptx_extents *e = ptx_extents_new(rows, sizeof(rows) - 1, 90);
