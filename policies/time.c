@@ -223,9 +223,9 @@ const struct time_policy time_best_effort = {TIME_ABI, "best-effort", best_effor
 					     NULL, false};
 
 static const struct time_policy *const policies[] = {
-	&time_fair,      &time_equal, &time_best_effort, &time_priority,
-	&time_exclusive, &time_fixed, &time_deadline,    &time_sets,
-	&time_mfit,      &time_amfit, &time_madvise,
+	&time_sets,     &time_fair,      &time_equal,   &time_best_effort,
+	&time_priority, &time_exclusive, &time_fixed,   &time_deadline,
+	&time_mfit,     &time_amfit,     &time_madvise,
 };
 
 const struct time_policy *time_policy_at(unsigned i)

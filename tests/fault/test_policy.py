@@ -146,7 +146,7 @@ class Policy(FaultTest):
         self.refused(self.build(source().replace('"wrong"', '"fair"')),
                      "has the name of one of weftd's own")
         self.refused(self.build("void exit(int);" + source("exit(1);")), "undefined symbol")
-        self.assertIn("is none of fair, equal", self.check("unfair")[1])
+        self.assertIn("is none of sets, fair, equal", self.check("unfair")[1])
 
     def failed(self, text, says):
         with self.daemon(self.build(text)) as d:

@@ -236,8 +236,8 @@ class Quota(FaultTest):
         """Two tenants use 720 MiB of 256: every word is right, every number agrees."""
         rng = random.Random(SEED)
         mib = 1 << 20
-        with Daemon("--memory", "256M", "--swap", "1G", config="[tenant x]\nmemory.max = 384M\n"
-                    "[tenant y]\nmemory.max = 384M\n") as d:
+        with Daemon("--memory", "256M", "--swap", "1G", config="[daemon]\ntime = fair\n"
+                    "[tenant x]\nmemory.max = 384M\n[tenant y]\nmemory.max = 384M\n") as d:
             people = {n: Script(d, "keeps", n) for n in "xy"}
             held = {n: {} for n in "xy"}
 
@@ -291,7 +291,8 @@ class Quota(FaultTest):
 
     def test_manual_reclaim(self):
         mib = 1 << 20
-        with Daemon("--memory", "256M", "--swap", "64M", "--pool", "1") as d:
+        with Daemon("--memory", "256M", "--swap", "64M", "--pool", "1",
+                    config="[daemon]\ntime = fair\n") as d:
             me = Script(d, "keeps", "local")
             for slot in range(24):
                 self.assertEqual(me.say(f"a {slot} {4 * mib}"), (0, 0))

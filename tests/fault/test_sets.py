@@ -63,7 +63,8 @@ class Sets(FaultTest):
         return True
 
     def test_all_have_their_turns(self):
-        with sharing() as d:
+        """Where the configuration does not say how time is shared."""
+        with sharing(THREE.replace(SETS, "")) as d:
             people = self.begin(d, "abc")
             # A turn that begins as soon as there is work has not been waited for.
             wait_for(lambda: all(stat(d, t)["nr_turns"] and stat(d, t)["waited_usec"]

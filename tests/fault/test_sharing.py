@@ -14,7 +14,9 @@ TENANTS = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 
 
 def swapping(memory, *options, config=TENANTS):
-    return Daemon("--memory", f"{memory}M", "--swap", "256M", *options, config=config)
+    """Nobody takes turns: what has been evicted is mapped."""
+    return Daemon("--memory", f"{memory}M", "--swap", "256M", *options,
+                  config="[daemon]\ntime = fair\n" + config)
 
 
 class Sharing(FaultTest):

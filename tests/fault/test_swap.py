@@ -18,8 +18,9 @@ TWO = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 
 
 def swapping(memory, swap, config=TWO, reserve=0):
+    """Nobody takes turns: memory is where its tenant's share says."""
     return Daemon("--memory", f"{memory}M", "--swap", f"{swap}M", "--piece", "2M",
-                  "--reserve", f"{reserve}M", config=config)
+                  "--reserve", f"{reserve}M", config="[daemon]\ntime = fair\n" + config)
 
 
 def figures(d):
@@ -484,7 +485,7 @@ class Swap(FaultTest):
     def test_memory_leaves_from_under_a_kernel(self):
         """The kernel does not end; who wants its memory gets it, and is promised it."""
         config = TWO.replace("b]", "b]\nmemory.min = 32M")
-        with swapping(64, 256, "[daemon]\nreclaim.kill = 2\n" + config) as d:
+        with swapping(64, 256, "reclaim.kill = 2\n" + config) as d:
             p = d.run("endless", 60, tenant="a")
             until_running(p)
             b = self.keeps(d, "b")
@@ -526,7 +527,7 @@ class Swap(FaultTest):
     def test_work_that_never_ends(self):
         """A tenant that is promised memory waits for it once; then the one that holds it is ended."""
         config = TWO.replace("b]", "b]\nmemory.min = 32M")
-        with swapping(64, 256, "[daemon]\nreclaim.kill = 2\n" + config) as d:
+        with swapping(64, 256, "reclaim.kill = 2\n" + config) as d:
             p = d.run("endless", 60, "stays", tenant="a")
             until_running(p)
             b = self.keeps(d, "b")

@@ -247,7 +247,7 @@ Test(time, any_numbers_are_safe)
 
 Test(time, by_name)
 {
-	cr_assert_eq(time_policy_find("fair"), time_policy_at(0));
+	cr_assert_eq(time_policy_find("sets"), time_policy_at(0));
 	cr_assert_null(time_policy_find("unfair"));
 	cr_assert_null(time_policy_find(NULL));
 	for (unsigned i = 0; time_policy_at(i); i++) {

@@ -24,7 +24,7 @@
 /* For one session: making it takes 0.1 ms a MiB on an H200, five times as long as moving
  * it. */
 #define PREALLOC_MAX (2ull << 30)
-/* Where tenants take turns all that one has leaves again and again. */
+/* Where several tenants may take turns all that one has leaves again and again. */
 #define PREALLOC_MAX_TURNS UINT64_MAX
 /* Parts of the device: with less free than 1/FREE_LOW there is pressure, with more than
  * 1/FREE_HIGH it ends. */
@@ -55,11 +55,21 @@ static bool tell(struct worker *w, uint64_t bytes)
 	return true;
 }
 
+static bool may_take_turns(const struct broker *b)
+{
+	const struct tenant *t;
+	unsigned n = 0;
+
+	list_for_each (t, &b->tenants, link)
+		n += t->n_sessions != 0;
+	return b->time->by_memory && n > 1;
+}
+
 /* Returns a session's part of half of the host memory that is left: all get as much. */
 static uint64_t part(const struct broker *b)
 {
 	uint64_t left = b->swap > b->evicted ? b->swap - b->evicted : 0;
-	uint64_t most = b->time->by_memory ? PREALLOC_MAX_TURNS : PREALLOC_MAX;
+	uint64_t most = may_take_turns(b) ? PREALLOC_MAX_TURNS : PREALLOC_MAX;
 
 	return b->pressed && b->n_sessions
 		       ? MIN(most, left / 2 / b->n_sessions / b->piece * b->piece)
@@ -94,6 +104,7 @@ uint64_t prealloc_tick(void *broker, uint64_t now_ns)
 {
 	struct broker *b = broker;
 	struct worker *w;
+	uint64_t most;
 	bool again;
 
 	if (!b->swap || !(b->prealloc_due || b->prealloc_again))
@@ -102,10 +113,10 @@ uint64_t prealloc_tick(void *broker, uint64_t now_ns)
 		return b->prealloc_at_ns;
 	/* A worker writes what could move after it has been granted that. */
 	again = prealloc_pressed(b) && b->prealloc_due;
+	most = part(b);
 	list_for_each (w, &b->workers, link) {
 		if (w->state == WORKER_SESSION)
-			again |= tell(w,
-				      MIN(part(b), snapshot_movable(w, SNAPSHOT_QUIET)));
+			again |= tell(w, MIN(most, snapshot_movable(w, SNAPSHOT_QUIET)));
 	}
 	swap_tell_keep(b); /* others may have left more of what there is */
 	b->prealloc_due = false;

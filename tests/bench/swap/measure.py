@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures memory over-commitment, and says as JSON what came out; ../plot.py draws it.
+"""Measures memory over-commitment without turns, and says as JSON what came out; ../plot.py draws
+it.
 
     measure.py slowdown --kib 262144                two of each workload, less and less memory
     measure.py shares --mib 4096 --block 64         a greedy tenant, and one that comes later
@@ -49,7 +50,7 @@ class Bench:
         return [self.program(name + variant), str(self.args.kib), str(steps), "wait"]
 
     def keys(self, **more):
-        return {"device": self.args.device, "swap": self.args.swap,
+        return {"device": self.args.device, "swap": self.args.swap, "time": "fair",
                 "piece": self.args.piece * 1024, "placement": self.args.placement,
                 "reserve": self.args.reserve, **more}
 

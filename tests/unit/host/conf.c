@@ -183,7 +183,7 @@ Test(conf, mistakes_name_their_line)
 	    "none of off, yield, share, auto, always");
 	bad("[daemon]\nkernel.policy = sum\n", "none of all, sim");
 	bad("[tenant a]\nkernel.policy = sim\n", "no such key: kernel.policy");
-	bad("[daemon]\ntime = unfair\n", "none of fair, equal, best-effort");
+	bad("[daemon]\ntime = unfair\n", "none of sets, fair, equal");
 	bad("[vm x]\na = b\n", "no such section");
 	bad("[tenant ../x]\nmemory.max = 1\n", ":1: a tenant's name is");
 	bad("[tenant ]\nmemory.max = 1\n", ":1: a tenant's name is");

@@ -854,3 +854,21 @@ Test(reclaim, ready_for_the_next)
 	keep_ready();
 	cr_assert_eq(fakes[0].pool, 900 * MIB);
 }
+
+/* One that is alone has no turns. */
+Test(reclaim, more_is_made_ahead_where_several_may_take_turns)
+{
+	begin(8192 * MIB, 65536 * MIB);
+	b.time = &time_sets;
+	for (unsigned i = 1; i < WORKERS; i++)
+		stop(&fakes[i]);
+	ask(&fakes[0], 7168 * MIB);
+	hear_all();
+	keep_ready();
+	cr_assert_eq(fakes[0].pool, 2048 * MIB);
+	start(&fakes[1], &tenants[1], 0);
+	ask(&fakes[1], 16 * MIB);
+	hear_all();
+	keep_ready();
+	cr_assert_eq(fakes[0].pool, 7168 * MIB);
+}
