@@ -59,6 +59,7 @@ struct pace {
 	 * nobody waits. One that does not go is held until hold_ns, which moves on. */
 	uint64_t drain_ns, hold_ns;
 	bool turns; /* somebody does not go */
+	bool lacks; /* somebody that computes has evicted memory */
 	/* Costs of going from one session to the next, to the device: of the slice of the one
 	 * that comes, and of nobody's (policies/time.h); and of taking one off, of nobody's. */
 	uint32_t load_us, switch_us, preempt_us;

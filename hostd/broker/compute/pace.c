@@ -126,6 +126,7 @@ static void look_at_session(struct worker *w, uint64_t now_ns)
 	p->sessions += computes;
 	if (computes)
 		add_set(w, p);
+	w->b->pace.lacks |= computes && w->evicted;
 	p->n_copying += w->copies;
 	p->n_shared += w->kind == WORKER_SHARED && w->works_us;
 	if (w->kind != WORKER_SHARED) {
@@ -172,6 +173,7 @@ static void look(struct broker *b, uint64_t now_ns)
 	struct tenant *t;
 
 	kept = account_set_aside(b, &missing) + b->reserve;
+	b->pace.lacks = false;
 	list_for_each (t, &b->tenants, link) {
 		look_at(t, now_ns);
 		kept += fixed(t);
@@ -358,13 +360,13 @@ static void hold(struct broker *b, uint64_t now_ns)
 			MAX(t->pace.cap.until_ns, t->pace.stopped ? p->hold_ns : 0);
 }
 
-/* Whether sessions are to have little queued: who computes may have to stop. Where memory is
- * promised more than once, already before anybody does. */
+/* Whether sessions are to have little queued: who computes may have to stop. Where not all fits that
+ * those have, already before anybody does. */
 static bool is_bound(const struct tenant *t)
 {
 	const struct broker *b = t->b;
 
-	return has_cap(t) || turns_are_on(b) || (b->time->by_memory && b->evicted);
+	return has_cap(t) || turns_are_on(b) || (b->time->by_memory && b->pace.lacks);
 }
 
 static struct msg message(const struct worker *w, bool looks)

@@ -694,6 +694,7 @@ Test(pace, those_that_do_not_fit_stand_in_line)
 	pages[2].cold_out_bytes = 2;
 	now += 50 * MS;
 	(void)pace_tick(&b, now);
+	cr_assert(workers[0].pace.bound);
 	for (unsigned i = 0; i < 3; i++) {
 		cr_assert_not(tenants[i].pace.stopped);
 		pages[i].cold_bytes = pages[i].cold_out_bytes = 0;
@@ -718,6 +719,13 @@ Test(pace, those_that_do_not_fit_stand_in_line)
 	now += 50 * MS;
 	(void)pace_tick(&b, now);
 	cr_assert(tenants[0].pace.stopped || tenants[1].pace.stopped);
+	/* An idle one may have memory out, if the others have theirs. */
+	workers[2].evicted = b.evicted = 2;
+	workers[1].evicted = 0;
+	b.device_total = 27;
+	now += 50 * MS;
+	(void)pace_tick(&b, now);
+	cr_assert_not(workers[0].pace.bound);
 }
 
 /* Memory that comes in, in three seconds, is waited for; what is left of it a second more. */
