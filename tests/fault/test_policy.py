@@ -90,10 +90,10 @@ class Policy(FaultTest):
     def test_exclusive_beside_a_kernel_that_goes_on(self):
         """When its turn ends the kernel is taken off, until the next one."""
         with self.daemon("exclusive") as d:
-            alone = self.busy(d, "b")[0]
+            alone = self.busy(d, "b", ms=3000)[0]
             a = busy(d, "a")
             self.assertEqual(a.say("e"), (0, 0))
-            self.assert_more(self.busy(d, "b")[0], 0.3 * alone)
+            self.assert_more(self.busy(d, "b", ms=3000)[0], 0.3 * alone)
             wait_for(lambda: self.used(d, "a") > self.used(d, "b"), 10, "that it went on")
 
     def used(self, d, tenant):
