@@ -228,12 +228,13 @@ class Restart(FaultTest):
                 self.assert_kept(p, 0)
             self.end(d, *people[1:])
 
-    def swapping(self):
+    def swapping(self, time_policy):
         return Kept("--memory", "96M", "--swap", "256M", "--piece", "2M", "--reserve", "0",
-                    config="[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n")
+                    config=f"[daemon]\ntime = {time_policy}\n"
+                    "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n")
 
     def test_memory_that_has_moved(self):
-        with self.swapping() as d:
+        with self.swapping("fair") as d:
             a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, *range(8))
             self.fill(b, *range(8))
@@ -247,17 +248,22 @@ class Restart(FaultTest):
                 self.assert_kept(b, *range(8))
             self.end(d, a, b)
 
-    def test_while_memory_moves(self):
-        with self.swapping() as d:
-            people = [d.run("mixed", 12, 60, i, tenant="ab"[i % 2]) for i in range(3)]
+    def dies_while_memory_moves(self, time_policy):
+        with self.swapping(time_policy) as d:
+            people = [d.run("mixed", 7, 60, i, tenant="ab"[i % 2]) for i in range(3)]
             for p in people:
                 until_running(p)
-            for _ in range(5):
+            for _ in range(3):
                 time.sleep(random.uniform(2, 2.4))
                 d.end_broker(random.choice((signal.SIGKILL, signal.SIGTERM)))
             for p in people:
                 self.assert_right(p, 60)
             self.end(d)
+
+    def test_while_memory_moves(self):
+        for time_policy in "fair", "sets":
+            with self.subTest(time_policy):
+                self.dies_while_memory_moves(time_policy)
 
     def give(self, who, slot):
         self.assertEqual(who.say("s"), (0, 0))
