@@ -204,10 +204,9 @@ static const char rows[] =
 	"add.s64 %p4, %p1, %p3;\nst.global.u32 [%p4], %r1;\n"
 	"ld.global.u32 %r2, [%p2];\nst.global.u32 [%p2+8], %r2;\nret;\n}\n";
 
-Test(touch, what_is_reached_is_worked_out_where_somebody_wants_to_know)
+static struct dev_launch launch_of_rows(const struct ptx_extents *e)
 {
-	struct ptx_extents *e = ptx_extents_new(rows, sizeof(rows) - 1, 90);
-	const uint64_t params[] = {BASE, BASE + 9 * PAGE};
+	static const uint64_t params[] = {BASE, BASE + 9 * PAGE};
 	const struct dev_launch l = {
 		.params = params,
 		.params_size = sizeof(params),
@@ -217,6 +216,14 @@ Test(touch, what_is_reached_is_worked_out_where_somebody_wants_to_know)
 	};
 
 	cr_assert(l.extent);
+	return l;
+}
+
+Test(touch, what_is_reached_is_worked_out_where_somebody_wants_to_know)
+{
+	struct ptx_extents *e = ptx_extents_new(rows, sizeof(rows) - 1, 90);
+	const struct dev_launch l = launch_of_rows(e);
+
 	touch_launch(&t, &l);
 	cr_expect_eq(touch_reached(&t, BASE, 10 * PAGE), 0);
 	cr_expect_eq(latest(BASE + 9 * PAGE, PAGE), touch_now(&t));
@@ -232,16 +239,8 @@ Test(touch, what_is_reached_is_worked_out_where_somebody_wants_to_know)
 Test(touch, a_trace_is_told_of_what_is_reached)
 {
 	struct ptx_extents *e = ptx_extents_new(rows, sizeof(rows) - 1, 90);
-	const uint64_t params[] = {BASE, BASE + 9 * PAGE};
-	const struct dev_launch l = {
-		.params = params,
-		.params_size = sizeof(params),
-		.grid = {3, 1, 1},
-		.block = {1, 1, 1},
-		.extent = ptx_extents_find(e, "k"),
-	};
+	const struct dev_launch l = launch_of_rows(e);
 
-	cr_assert(l.extent);
 	begin_trace(TRACING_MEMORY);
 	touch_launch(&t, &l);
 	for (unsigned i = 0; i < 3; i++)
