@@ -61,11 +61,11 @@ class Policy(FaultTest):
     def daemon(self, policy, more="[tenant a]\n[tenant b]\n"):
         return Daemon(config=f"[daemon]\ntime = {policy}\n{more}")
 
-    def busy(self, d, *tenants, ms=1500):
+    def busy(self, d, *tenants, ms=1500, us=300):
         """How much each gets done, side by side."""
         programs = [busy(d, t) for t in tenants]
         for p in programs:
-            p.tell(f"k {ms} 300")
+            p.tell(f"k {ms} {us}")
         answers = [p.answer() for p in programs]
         for status, _ in answers:
             self.assertEqual(status, 0)
@@ -83,18 +83,21 @@ class Policy(FaultTest):
 
     def test_exclusive_by_weight(self):
         with self.daemon("exclusive", "[tenant a]\ncompute.weight=300\n[tenant b]\n") as d:
-            a, b = self.busy(d, "a", "b", ms=2500)
+            self.busy(d, "a", "b", ms=2500, us=3000)  # none runs dry on a busy machine
+            a, b = self.used(d, "a"), self.used(d, "b")
             self.assert_more(a / b, 1.2, (a, b))
             self.assert_more(9, a / b, (a, b))
 
     def test_exclusive_beside_a_kernel_that_goes_on(self):
         """When its turn ends the kernel is taken off, until the next one."""
         with self.daemon("exclusive") as d:
-            alone = self.busy(d, "b", ms=3000)[0]
             a = busy(d, "a")
             self.assertEqual(a.say("e"), (0, 0))
-            self.assert_more(self.busy(d, "b", ms=3000)[0], 0.3 * alone)
-            wait_for(lambda: self.used(d, "a") > self.used(d, "b"), 10, "that it went on")
+            before = self.used(d, "a"), self.used(d, "b")
+            self.busy(d, "b", ms=3000, us=3000)
+            of_a, of_b = (self.used(d, t) - was for t, was in zip("ab", before))
+            self.assert_more(of_b, 0.3 * (of_a + of_b), (of_a, of_b))
+            wait_for(lambda: self.used(d, "a") > before[0] + of_a, 10, "that it goes on")
 
     def used(self, d, tenant):
         return d.ctl("get", tenant, "compute.stat")["keys"]["compute.stat"]["usage_usec"]
