@@ -241,7 +241,7 @@ static void touched_locked(struct carried *c, uintptr_t addr)
 	bring_locked(c, i, MIN(end, c->next));
 }
 
-static uint64_t touched(uintptr_t addr)
+static uint64_t touched(uintptr_t addr, bool writes)
 {
 	struct carried *c, *found = NULL;
 

@@ -8,6 +8,7 @@
 #include "calls.h"
 #include "core/idle.h"
 #include "core/known.h"
+#include "core/pages.h"
 #include "core/process.h"
 #include "core/shared_lane.h"
 #include "core/thread.h"
@@ -126,11 +127,21 @@ CUresult thread_open_lane(struct guest_thread *t)
 	return r == CUDA_ERROR_OUT_OF_MEMORY && shared_lane_join(t) ? CUDA_SUCCESS : r;
 }
 
+/* Commands may change memory that the program reads a copy of. It is to have none before one is
+ * said, for others may see what comes of that before this thread returns; nor afterwards: one may
+ * have been lent meanwhile. */
+static inline void take_back(void)
+{
+	if (unlikely(atomic_load(&pages_lent)))
+		pages_on_command();
+}
+
 void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
 		  uint32_t payload_size, void **ret_payload)
 {
 	void *body;
 
+	take_back();
 	if (unlikely(t->shared))
 		body = shared_lane_begin(t, op, size, payload_size, ret_payload);
 	else
@@ -193,6 +204,7 @@ CUresult guest_post(struct guest_thread *t)
 {
 	int r = unlikely(t->shared) ? shared_lane_post(t) : lane_post(t->lane);
 
+	take_back();
 	return unlikely(r < 0) ? unsent(t, r) : CUDA_SUCCESS;
 }
 
@@ -224,6 +236,7 @@ CUresult guest_post_apart(struct guest_thread *t, uint64_t *after, uint64_t stre
 	r = lane_post_apart(t->lane, after,
 			    stream > GUEST_STREAM_PER_THREAD ? mark_of(stream) : NULL,
 			    event ? mark_of(event) : NULL);
+	take_back();
 	return unlikely(r < 0) ? unsent(t, r) : CUDA_SUCCESS;
 }
 
@@ -231,12 +244,14 @@ CUresult guest_post_apart(struct guest_thread *t, uint64_t *after, uint64_t stre
 static CUresult reply_result(struct guest_thread *t, int r, uint32_t body_size,
 			     struct lane_reply *reply, bool even_lost)
 {
-	const struct wire_result *res = reply->body;
+	const struct wire_result *res;
 
+	take_back();
 	if (r == -EPROTO || (r == 0 && reply->fixed < sizeof(*res)))
 		return guest_broken(t);
 	if (r < 0)
 		return unsent(t, r);
+	res = reply->body;
 	if (res->result)
 		return res->result;
 	if (res->sticky && !even_lost)

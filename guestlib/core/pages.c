@@ -39,7 +39,14 @@
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int faults = -1;               /* the userfaultfd, once all works */
 static int touched_in = -1, touched_out = -1; /* a pipe of addresses */
-static uint64_t (*on_touched)(uintptr_t addr);
+static pages_touched *on_touched;
+static bool says_writes; /* where pages are for reading alone */
+
+_Atomic bool pages_lent;
+void (*pages_on_command)(void);
+
+/* In a page's address: it was written. */
+#define WRITES ((uintptr_t)1)
 
 /* In the kernel's name as well as in the program's: by privilege, by sysctl, or by device. */
 static int open_userfaultfd(void)
@@ -60,7 +67,10 @@ static void *read_events(void *arg)
 	ssize_t n;
 
 	while ((n = read(fd, &m, sizeof(m))) > 0 || errno == EINTR || errno == EAGAIN) {
-		uint64_t addr = m.arg.pagefault.address;
+		uint64_t addr = ALIGN_DOWN(m.arg.pagefault.address, PAGE);
+
+		if (m.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE)
+			addr |= WRITES;
 
 		if (n == sizeof(m) && m.event == UFFD_EVENT_PAGEFAULT &&
 		    write(touched_in, &addr, sizeof(addr)) < 0)
@@ -90,12 +100,12 @@ static void *serve(void *arg)
 
 	do {
 		if (!touched_before(until_ns)) {
-			until_ns = on_touched(0);
+			until_ns = on_touched(0, false);
 			continue;
 		}
 		n = read(touched_out, &addr, sizeof(addr));
 		if (n == sizeof(addr))
-			until_ns = on_touched(addr);
+			until_ns = on_touched(addr & ~WRITES, addr & WRITES);
 	} while (n > 0 || errno == EINTR);
 	return NULL;
 }
@@ -115,13 +125,32 @@ static int start_thread(void *(*run)(void *), void *arg)
 	return -r;
 }
 
-static int start_locked(uint64_t (*touched)(uintptr_t addr))
+/* One that has these features, or -1. */
+static int open_with(uint64_t features)
 {
-	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_EVENT_REMAP};
+	struct uffdio_api api = {.api = UFFD_API, .features = features};
 	_cleanup_close_ int fd = open_userfaultfd();
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0)
+		return -1;
+	return fd_steal(&fd);
+}
+
+/* Linux before 5.7 does not say of writes. */
+static int open_best(void)
+{
+	int fd = open_with(UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+
+	says_writes = fd >= 0;
+	return fd >= 0 ? fd : open_with(UFFD_FEATURE_EVENT_REMAP);
+}
+
+static int start_locked(pages_touched *touched)
+{
+	_cleanup_close_ int fd = open_best();
 	int ends[2], r;
 
-	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+	if (fd < 0 || pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
 	touched_out = ends[0];
 	touched_in = ends[1];
@@ -136,7 +165,7 @@ static int start_locked(uint64_t (*touched)(uintptr_t addr))
 	return r;
 }
 
-int pages_start(uint64_t (*touched)(uintptr_t addr))
+int pages_start(pages_touched *touched)
 {
 	static int before = 1; /* what the only try came to */
 	int r;
@@ -158,7 +187,8 @@ int pages_start(uint64_t (*touched)(uintptr_t addr))
 
 int pages_close(uintptr_t at, size_t size)
 {
-	struct uffdio_register u = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	struct uffdio_register u = {.mode = UFFDIO_REGISTER_MODE_MISSING |
+					    (says_writes ? UFFDIO_REGISTER_MODE_WP : 0)};
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -207,9 +237,10 @@ int pages_take(uintptr_t at, size_t size, void **ret_pages)
 }
 
 /* Bytes that one call has filled, or -errno. */
-static int64_t fill_some(uintptr_t at, size_t size, const void *from)
+static int64_t fill_some(uintptr_t at, size_t size, const void *from, uint64_t mode)
 {
-	struct uffdio_copy c = {.dst = at, .src = (uintptr_t)from, .len = size};
+	struct uffdio_copy c = {
+		.dst = at, .src = (uintptr_t)from, .len = size, .mode = mode};
 	struct uffdio_zeropage z = {.range = {at, size}};
 
 	if (from ? ioctl(faults, UFFDIO_COPY, &c) : ioctl(faults, UFFDIO_ZEROPAGE, &z)) {
@@ -221,19 +252,52 @@ static int64_t fill_some(uintptr_t at, size_t size, const void *from)
 	return (int64_t)size;
 }
 
-int pages_fill(uintptr_t at, size_t size, const void *from)
+static int fill(uintptr_t at, size_t size, const void *from, uint64_t mode)
 {
 	size_t done = 0;
 
 	while (done < size) {
 		int64_t n = fill_some(at + done, size - done,
-				      from ? (const char *)from + done : NULL);
+				      from ? (const char *)from + done : NULL, mode);
 
 		if (n < 0)
 			return (int)n;
 		done += (size_t)n;
 	}
 	return 0;
+}
+
+int pages_fill(uintptr_t at, size_t size, const void *from)
+{
+	return fill(at, size, from, 0);
+}
+
+bool pages_can_lend(void)
+{
+	return says_writes;
+}
+
+int pages_lend(uintptr_t at, size_t size, uint64_t offset)
+{
+	void *from = mmap(NULL, size, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int r;
+
+	if (from == MAP_FAILED)
+		return -errno;
+	r = link_map_over(guest_process.link, from, offset, size, false);
+	if (r == 0)
+		r = fill(at, size, from, UFFDIO_COPY_MODE_WP);
+	munmap(from, size);
+	if (r < 0)
+		pages_take_back(at, size);
+	return r;
+}
+
+void pages_take_back(uintptr_t at, size_t size)
+{
+	if (madvise((void *)at, size, MADV_DONTNEED) < 0)
+		log_warning("managed memory: pages cannot be taken back: %m");
 }
 
 /* Linux 5.7 and later. */

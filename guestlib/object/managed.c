@@ -11,6 +11,9 @@
  * A piece moves under the lock, which is never held while memory of the program's is touched:
  * not by a signal handler of its own either.
  *
+ * What the program only reads it is lent: a copy of what is the device's, until the process's next
+ * command, after which it might be an old one.
+ *
  * Where kernels have atomics of system scope, and the bus has none, memory is never both sides' at
  * once: the program has what it touches while kernels stand still, for a moment, and then they have
  * it back.
@@ -57,6 +60,12 @@
 #define HELD_NS     (2 * NSEC_PER_MSEC)
 #define HELD_MAX_NS (20 * NSEC_PER_MSEC)
 
+/* Bytes that a read is lent, from a piece so many times between two commands: each takes half as long
+ * as a piece to come back. */
+#define LENT_SIZE  ((size_t)64 << 10)
+#define LENT_TIMES 2u
+#define LENT_MAX   32u
+
 struct pause {
 	uint64_t until_ns, ns;
 };
@@ -79,6 +88,9 @@ struct managed_mem {
 	bool shared;     /* by small allocations (hostmem_small.c): it has one piece */
 	struct watch watch;
 	unsigned stays; /* allocations that are to */
+	unsigned reads; /* that are read mostly */
+	bool lent;      /* since it last came back */
+	unsigned skip, skips_left; /* touches for which nothing is lent */
 	struct pause no_room;
 	unsigned n, n_host; /* pieces, and those that are the host's */
 	unsigned next, run; /* where a touch is in order, and pieces of the last one */
@@ -108,6 +120,14 @@ static struct {
 	uint64_t since_ns, until_ns;
 } held;
 
+/* Copies that the program reads, each of a part of one piece. */
+static struct lent {
+	uintptr_t at;
+	size_t size;
+} lent[LENT_MAX];
+static unsigned n_lent;
+static __thread bool holds; /* the lock */
+
 void managed_enter(sigset_t *ret_old)
 {
 	sigset_t all_signals;
@@ -115,10 +135,12 @@ void managed_enter(sigset_t *ret_old)
 	sigfillset(&all_signals);
 	pthread_sigmask(SIG_SETMASK, &all_signals, ret_old);
 	pthread_mutex_lock(&managed_lock);
+	holds = true;
 }
 
 void managed_leave(const sigset_t *old)
 {
+	holds = false;
 	pthread_mutex_unlock(&managed_lock);
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
@@ -475,6 +497,104 @@ void managed_note(struct managed_names *names, const void *params, size_t bytes)
 	managed_leave(&old);
 }
 
+/* ---- lent ---- */
+
+static void take_back_locked(void)
+{
+	while (n_lent) {
+		n_lent--;
+		pages_take_back(lent[n_lent].at, lent[n_lent].size);
+	}
+	atomic_store(&pages_lent, false);
+}
+
+/* The thread has said a command. */
+static void on_command(void)
+{
+	sigset_t old;
+
+	if (holds) /* and what it says are moves */
+		return;
+	managed_enter(&old);
+	take_back_locked();
+	managed_leave(&old);
+}
+
+static const struct lent *lent_at(uintptr_t addr)
+{
+	for (unsigned i = 0; i < n_lent; i++) {
+		if (addr - lent[i].at < lent[i].size)
+			return &lent[i];
+	}
+	return NULL;
+}
+
+/* Bytes to lend from addr on, of piece i of m; 0: it is to come back. */
+static size_t lends(struct managed_mem *m, unsigned i, uintptr_t addr)
+{
+	size_t most = piece_at(m, i) + bytes_of(m, i, i + 1) - addr, size = LENT_SIZE;
+	unsigned times = 0;
+
+	for (unsigned k = 0; k < n_lent; k++) {
+		const struct lent *l = &lent[k];
+
+		times += l->at - piece_at(m, i) < m->piece;
+		if (l->at + l->size == addr)
+			size = m->reads ? 2 * l->size : 0;
+		else if (l->at > addr)
+			most = MIN(most, l->at - addr);
+	}
+	return times >= LENT_TIMES && !m->reads ? 0 : MIN(size, most);
+}
+
+/* Whether a read of piece i of m is lent anything, and not brought back. */
+static bool may_lend(struct managed_mem *m, unsigned i)
+{
+	if (!pages_can_lend() || m->shared || n_lent == LENT_MAX || held.until_ns ||
+	    is_talking(m) || (i == m->next && !m->reads))
+		return false;
+	if (m->skips_left && !m->reads) {
+		m->skips_left--;
+		return false;
+	}
+	return true;
+}
+
+/* Lends the program what it reads of piece i at addr. NOT_SUPPORTED: it is to come back. */
+static CUresult lend_locked(struct managed_mem *m, unsigned i, uintptr_t addr)
+{
+	uintptr_t at = ALIGN_DOWN(addr, LENT_SIZE);
+	size_t size = may_lend(m, i) ? lends(m, i, at) : 0;
+	CUresult r;
+
+	if (!size)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	/* Before: who says a command meanwhile takes it back. */
+	pages_on_command = on_command;
+	atomic_store(&pages_lent, true);
+	r = call_managed_duplicate(server, at, size, TOUCH_WAIT_US);
+	if (r == CUDA_SUCCESS && pages_lend(at, size, m->offset + (at - m->base)) < 0)
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	if (r == CUDA_SUCCESS) {
+		lent[n_lent++] = (struct lent){at, size};
+		if (m->lent) /* before, and it has not come back */
+			m->skip = 0;
+		m->lent = true;
+	}
+	atomic_store(&pages_lent, n_lent > 0);
+	return r;
+}
+
+/* Pieces that come back were lent in vain. */
+static void back_after_lent(struct managed_mem *m)
+{
+	if (!m->lent)
+		return;
+	m->lent = false;
+	m->skips_left = m->skip;
+	m->skip = MIN(2 * m->skip + 1, SKIP_MAX);
+}
+
 /* ---- back ---- */
 
 /* Brings pieces i to end - 1, all of the device's, back; wait_us 0: from under the kernels that work
@@ -485,8 +605,10 @@ static CUresult bring_locked(struct guest_thread *t, struct managed_mem *m, unsi
 {
 	struct managed_move_rep rep = {0};
 	size_t size = bytes_of(m, i, end);
-	CUresult r = move_locked(t, m, i, end, false, wait_us, &rep);
+	CUresult r;
 
+	take_back_locked();
+	r = move_locked(t, m, i, end, false, wait_us, &rep);
 	if (r == CUDA_ERROR_NOT_READY)
 		return r;
 	if (rep.still)
@@ -529,23 +651,30 @@ static void bring_from_kernels_locked(struct managed_mem *m, unsigned i, unsigne
 	bring_locked(server, m, i, end, 0);
 }
 
-static void touched_locked(struct managed_mem *m, uintptr_t addr)
+static void touched_locked(struct managed_mem *m, uintptr_t addr, bool writes)
 {
 	unsigned i = (unsigned)((addr - m->base) / m->piece), end;
 	bool open = m->of[i] == PROGRAM_AND_KERNELS;
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (open && m->watch.closed) {
 		shared_touched_locked(m);
 		return;
 	}
-	if (open) { /* somebody else has touched it as well */
+	if (open ||
+	    (lent_at(addr) && !writes)) { /* somebody else has touched it as well */
 		pages_wake(addr);
 		return;
 	}
+	if (m->of[i] == DEVICE && !writes)
+		r = lend_locked(m, i, addr);
+	if (r == CUDA_SUCCESS)
+		return;
+	back_after_lent(m);
 	m->run = i == m->next ? MIN(2 * m->run, RUN_MAX) : 1;
 	m->next = MIN(i + m->run, m->n);
 	end = first_open(m, i, m->next, true);
-	if (is_talking(m) ||
+	if (is_talking(m) || r == CUDA_ERROR_NOT_READY ||
 	    bring_locked(server, m, i, end, TOUCH_WAIT_US) == CUDA_ERROR_NOT_READY)
 		bring_from_kernels_locked(m, i, end);
 	else if (held.until_ns)
@@ -557,12 +686,13 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr)
 void managed_serve_locked(void)
 {
 	pthread_mutex_lock(&managed_lock);
+	holds = true; /* whenever it says anything */
 	if (!guest_self && thread_become(server))
 		log_warning("managed memory: out of memory");
 }
 
 /* Returns until when the program has what it has touched, if kernels stand still for that. */
-static uint64_t touched(uintptr_t addr)
+static uint64_t touched(uintptr_t addr, bool writes)
 {
 	struct managed_mem *m;
 	uint64_t until_ns;
@@ -572,7 +702,7 @@ static uint64_t touched(uintptr_t addr)
 		hand_back_locked();
 	m = find_locked(addr);
 	if (m)
-		touched_locked(m, addr);
+		touched_locked(m, addr, writes);
 	else if (addr)
 		pages_wake(addr);
 	until_ns = held.until_ns;
@@ -582,7 +712,7 @@ static uint64_t touched(uintptr_t addr)
 
 /* ---- allocations ---- */
 
-bool managed_can_serve(uint64_t (*touched_page)(uintptr_t addr))
+bool managed_can_serve(pages_touched *touched_page)
 {
 	sigset_t old;
 	bool can;
@@ -611,7 +741,7 @@ static struct managed_mem *mem_new(const struct managed_alloc_rep *rep, bool sha
 	m->size = rep->mapped;
 	m->piece = rep->piece;
 	m->offset = rep->offset;
-	m->n = m->n_host = n;
+	m->n = m->n_host = m->next = n;
 	m->run = 1;
 	m->shared = shared;
 	return m;
@@ -663,6 +793,7 @@ CUresult managed_end(struct guest_thread *t, struct managed_mem *m)
 
 	managed_enter(&old);
 	hand_back_locked();
+	take_back_locked();
 	list_remove(&m->link);
 	atomic_fetch_sub(&managed_moving, 1);
 	atomic_fetch_sub(&managed_waiting, (unsigned)waits(m));
@@ -705,6 +836,15 @@ void managed_stay(struct managed_mem *m, bool stays)
 	managed_leave(&old);
 }
 
+void managed_read_mostly(struct managed_mem *m, bool does)
+{
+	sigset_t old;
+
+	managed_enter(&old);
+	m->reads += does ? 1u : -1u;
+	managed_leave(&old);
+}
+
 void managed_after_fork(void)
 {
 	pages_after_fork();
@@ -713,6 +853,9 @@ void managed_after_fork(void)
 	atomic_store(&managed_moving, 0);
 	atomic_store(&managed_waiting, 0);
 	held.until_ns = 0;
+	n_lent = 0;
+	holds = false;
+	atomic_store(&pages_lent, false);
 	exclusive = true;
 	server = NULL; /* its lane was the parent's */
 	if (managed_carrier)

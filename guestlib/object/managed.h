@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "core/guest.h"
+#include "core/pages.h"
 #include "object/hostmem.h"
 
 struct managed_mem; /* one whose pieces move */
@@ -48,6 +49,10 @@ CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_
  * they need not any more. */
 void managed_stay(struct managed_mem *m, bool stays);
 
+/* Says of one allocation that the program reads what kernels have far more often than it writes, or
+ * that it does so no more. */
+void managed_read_mostly(struct managed_mem *m, bool does);
+
 /* Allocations that move or are carried, and those that launches might move now, all or a part of. */
 extern _Atomic unsigned managed_moving, managed_waiting;
 
@@ -58,7 +63,7 @@ void managed_enter(sigset_t *ret_old);
 void managed_leave(const sigset_t *old);
 /* Whether pages can be closed, and there is a lane to bring pieces back by, when one is touched
  * (pages_start()). */
-bool managed_can_serve(uint64_t (*touched_page)(uintptr_t addr));
+bool managed_can_serve(pages_touched *touched_page);
 /* Takes the lock, on the thread that serves touches, which has no lane until it is first needed. */
 void managed_serve_locked(void);
 

@@ -47,6 +47,7 @@ struct move {
 	struct managed *m;
 	struct allocation *a;
 	unsigned first, end, done;
+	uint64_t from, to; /* within a, of what is duplicated */
 	struct dev_ctx *ctx;
 	struct dev_stream *stream;
 	struct dev_event *copied[AHEAD];
@@ -319,15 +320,20 @@ void managed_free(struct managed *m)
 
 /* ---- moving ---- */
 
-static CUresult copy(struct move *mv, unsigned i, bool to_device)
+static CUresult copy_part(struct move *mv, uint64_t at, uint64_t size, bool to_device)
 {
-	CUdeviceptr twin = mv->a->twin + offset_of(i), addr = addr_of(mv->a, i);
+	CUdeviceptr twin = mv->a->twin + at, addr = mv->a->region->base + at;
 	const struct dev_copy_2d c = {.dst = to_device ? addr : twin,
 				      .src = to_device ? twin : addr,
-				      .width = size_of(mv->a, i),
+				      .width = size,
 				      .height = 1};
 
 	return mv->m->env->ops->copy.rows(mv->ctx, mv->stream, &c);
+}
+
+static CUresult copy(struct move *mv, unsigned i, bool to_device)
+{
+	return copy_part(mv, offset_of(i), size_of(mv->a, i), to_device);
 }
 
 /* Adds a piece to what the session has moved, as evicted memory that moves is. */
@@ -465,6 +471,23 @@ static CUresult all_out(struct move *mv)
 	return r;
 }
 
+static CUresult all_duplicated(struct move *mv)
+{
+	CUresult r = CUDA_SUCCESS, last;
+
+	if (has_swapped(mv) && space_map_swapped(mv->m->sp) < 0)
+		return CUDA_ERROR_UNKNOWN;
+	for (unsigned i = mv->first; i < mv->end && r == CUDA_SUCCESS; i++) {
+		uint64_t from = MAX(mv->from, offset_of(i));
+		uint64_t to = MIN(mv->to, offset_of(i) + size_of(mv->a, i));
+
+		if (mv->a->piece[i].device)
+			r = copy_part(mv, from, to - from, false);
+	}
+	last = mv->m->env->ops->stream.synchronize(mv->ctx, mv->stream);
+	return r ? r : last;
+}
+
 static CUresult prepare(struct move *mv)
 {
 	const struct device_ops *ops = mv->m->env->ops;
@@ -527,6 +550,11 @@ static int work_out(void *what)
 	return with_stream(what, all_out);
 }
 
+static int work_duplicate(void *what)
+{
+	return with_stream(what, all_duplicated);
+}
+
 /* Gets memory for the host's pieces; the move ends before the first that there is none for. What
  * the device has no room for spills: from then on it is evicted memory as any other, which returns
  * when there is room, or its session's turn. */
@@ -559,6 +587,14 @@ static bool is_there(const struct move *mv, bool to_device)
 	return true;
 }
 
+/* r: what quiet() says. */
+static CUresult result_of(const struct move *mv, int r)
+{
+	if (r == -EBUSY)
+		return CUDA_ERROR_NOT_READY;
+	return r < 0 ? CUDA_ERROR_UNKNOWN : mv->result;
+}
+
 static CUresult move_locked(struct managed *m, struct move *mv, bool to_device,
 			    struct managed_wait *wait)
 {
@@ -578,9 +614,7 @@ static CUresult move_locked(struct managed *m, struct move *mv, bool to_device,
 	}
 	if (to_device)
 		give_memory_back(mv);
-	if (r == -EBUSY)
-		return CUDA_ERROR_NOT_READY;
-	return r < 0 ? CUDA_ERROR_UNKNOWN : mv->result;
+	return result_of(mv, r);
 }
 
 static uint64_t end_of(const struct allocation *a, unsigned i)
@@ -605,6 +639,28 @@ CUresult managed_move(struct managed *m, CUdeviceptr addr, uint64_t size, bool t
 		r = m->quiet ? move_locked(m, &mv, to_device, wait)
 			     : CUDA_ERROR_NOT_SUPPORTED;
 		*ret_bytes = end_of(a, mv.done) - at;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+CUresult managed_duplicate(struct managed *m, CUdeviceptr addr, uint64_t size,
+			   struct managed_wait *wait)
+{
+	struct move mv = {.m = m};
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&m->lock);
+	mv.a = find_locked(m, addr);
+	mv.from = mv.a ? addr - mv.a->region->base : 0;
+	if (mv.a && size && size <= mv.a->size - mv.from) {
+		mv.to = mv.from + size;
+		mv.first = (unsigned)(mv.from / MANAGED_PIECE);
+		mv.end = (unsigned)((mv.to + MANAGED_PIECE - 1) / MANAGED_PIECE);
+		r = m->quiet ? result_of(&mv, m->quiet(m->quiet_arg, wait, work_duplicate,
+						       &mv))
+			     : CUDA_ERROR_NOT_SUPPORTED;
+		m->still = wait->still;
 	}
 	pthread_mutex_unlock(&m->lock);
 	return r;

@@ -78,4 +78,11 @@ CUresult managed_release(struct managed *m, CUdeviceptr addr);
 CUresult managed_move(struct managed *m, CUdeviceptr addr, uint64_t size, bool to_device,
 		      struct managed_wait *wait, uint64_t *ret_bytes);
 
+/*
+ * Copies what of [addr, addr + size), of one allocation, is the device's into the host's memory; it
+ * stays the device's. wait->us is not 0. Results as managed_move()'s.
+ */
+CUresult managed_duplicate(struct managed *m, CUdeviceptr addr, uint64_t size,
+			   struct managed_wait *wait);
+
 #endif

@@ -55,7 +55,8 @@ static bool is_unordered(uint16_t op)
 {
 	return op == WIRE_OP_host_func_wait || op == WIRE_OP_host_write ||
 	       op == WIRE_OP_host_read || op == WIRE_OP_host_array_write ||
-	       op == WIRE_OP_host_array_read || op == WIRE_OP_managed_move;
+	       op == WIRE_OP_host_array_read || op == WIRE_OP_managed_move ||
+	       op == WIRE_OP_managed_duplicate;
 }
 
 /* Keeps pinned objects that have a key, as they are likely to be named again, and drops

@@ -12,12 +12,13 @@
 #include "fds.h"
 #include "fuzz_session.h"
 #include "memory/hostmem.h"
+#include "memory/managed.h"
 #include "memory/move.h"
 #include "memory/space.h"
 #include "op_key.h"
 
 #define MIB        (1ull << 20)
-#define HOST_BYTES MIB        /* that the session may share */
+#define HOST_BYTES (4 * MIB) /* that the session may share */
 #define QUOTA      (48 * MIB) /* of a device of 64 MiB: both are part of what is tried */
 #define RECORD     5          /* bytes before the body */
 #define RECORDS    128        /* of one input */
@@ -205,6 +206,20 @@ static void move(struct session *s, uint8_t how)
 	gate_open(&s->gate);
 }
 
+/* Managed memory moves while nothing else of the session's runs. */
+static int on_quiet(void *arg, struct managed_wait *wait, int (*work)(void *what),
+		    void *what)
+{
+	struct session *s = arg;
+	int r = gate_close(&s->gate, clock_now_ns() + MOVE_NS);
+
+	if (r < 0)
+		return r;
+	r = work(what);
+	gate_open(&s->gate);
+	return r;
+}
+
 /* ---- the guest's ---- */
 
 /* In place of what could not be guessed. Returns by how many words the structure is longer
@@ -338,9 +353,10 @@ void fuzz_session_open(struct fuzz_session *f, unsigned n_lanes,
 	broker.arg = &f->charged;
 	file.fd = f->host_fd = fd_memfd("fuzz", HOST_BYTES);
 	if (sess_new(&device_soft_ops, &cfg, &broker, &f->s) < 0 ||
-	    hostmem_new(&f->s->env, &file, &f->s->hostmem) < 0 ||
+	    sess_set_hostmem(f->s, &file) < 0 ||
 	    space_set_piece(f->s->space, 2 * MIB) < 0)
 		abort();
+	managed_on_quiet(f->s->managed, on_quiet, f->s);
 	for (unsigned i = 0; i < n_lanes; i++) {
 		if (loopback_init(&f->lb[i], &o) < 0)
 			abort();

@@ -109,15 +109,18 @@ static CUresult advise(CUdeviceptr ptr, size_t count, CUmem_advise advice,
 	bool on_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 	struct hostmem h;
 	CUresult r = find(ptr, count, &h);
-	bool stayed, stays;
+	bool stayed, stays, read;
 
 	if (r)
 		return r;
+	read = h.where.read_mostly;
 	stayed = hostmem_is_host(h.where.preferred);
 	switch ((int)advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
 	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
 		h.where.read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		if (h.moves && h.where.read_mostly != read)
+			managed_read_mostly(h.moves, !read);
 		break;
 	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
 		r = check_location(location);

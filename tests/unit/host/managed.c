@@ -218,6 +218,38 @@ Test(managed, nothing_moves_before_the_session_is_quiet)
 	cr_assert_eq(on_device(g.addr), 'a');
 }
 
+Test(managed, what_is_duplicated_stays_where_it_is)
+{
+	struct managed_region g;
+	char *host;
+
+	cr_assert_eq(managed_alloc(f.m, BYTES, &g), CUDA_SUCCESS);
+	host = f.file + g.offset;
+	host[MANAGED_PIECE - 1] = 'a';
+	host[MANAGED_PIECE] = 'b';
+	cr_assert_eq(moved(&g, 0, MANAGED_PIECE, true), MANAGED_PIECE);
+	put(g.addr + 5, 'd');
+	put(g.addr + MANAGED_PIECE - 1, 'e');
+	f.quiet = -EBUSY;
+	cr_assert_eq(managed_duplicate(f.m, g.addr, MAPPED, &soon), CUDA_ERROR_NOT_READY);
+	f.quiet = 0;
+	/* The second piece is the host's. */
+	cr_assert_eq(managed_duplicate(f.m, g.addr + MANAGED_PIECE - 2, 4, &soon),
+		     CUDA_SUCCESS);
+	cr_assert(host[MANAGED_PIECE - 1] == 'e' && host[MANAGED_PIECE] == 'b');
+	cr_assert_eq(host[5], 0, "and no more than was asked for");
+	put(g.addr + MANAGED_PIECE - 1, 'f');
+	cr_assert_eq(host[MANAGED_PIECE - 1], 'e');
+	cr_assert_eq(charged, MANAGED_PIECE);
+	cr_assert_eq(managed_duplicate(f.m, g.addr, MAPPED, &soon), CUDA_SUCCESS);
+	cr_assert(host[5] == 'd' && host[MANAGED_PIECE - 1] == 'f');
+	cr_assert_eq(moved(&g, 0, MANAGED_PIECE, false), MANAGED_PIECE);
+	cr_assert(host[5] == 'd' && host[MANAGED_PIECE - 1] == 'f');
+	managed_on_quiet(f.m, NULL, NULL);
+	cr_assert_eq(managed_duplicate(f.m, g.addr, MAPPED, &soon),
+		     CUDA_ERROR_NOT_SUPPORTED);
+}
+
 Test(managed, nonsense_is_refused)
 {
 	struct managed_region g, h;
@@ -244,6 +276,10 @@ Test(managed, nonsense_is_refused)
 		cr_assert_eq(managed_move(f.m, g.addr + bad[i].at, bad[i].size, i % 2,
 					  &soon, &bytes),
 			     CUDA_ERROR_INVALID_VALUE, "%zu", i);
+		cr_assert(i == 1 ||
+				  managed_duplicate(f.m, g.addr + bad[i].at, bad[i].size,
+						    &soon) == CUDA_ERROR_INVALID_VALUE,
+			  "%zu", i);
 	}
 	/* A guest may do all this to ranges of its own. */
 	cr_assert_eq(space_unmap(f.s->space, g.addr, MAPPED), CUDA_ERROR_INVALID_VALUE);
