@@ -585,12 +585,14 @@ static CUresult lend_locked(struct managed_mem *m, unsigned i, uintptr_t addr)
 	return r;
 }
 
-/* Pieces that come back were lent in vain. */
-static void back_after_lent(struct managed_mem *m)
+/* Pieces that come back were lent in vain, if not for want of a quiet moment alone. */
+static void back_after_lent(struct managed_mem *m, bool busy_device)
 {
-	if (!m->lent)
-		return;
+	bool in_vain = m->lent && !busy_device;
+
 	m->lent = false;
+	if (!in_vain)
+		return;
 	m->skips_left = m->skip;
 	m->skip = MIN(2 * m->skip + 1, SKIP_MAX);
 }
@@ -670,7 +672,7 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr, bool writes)
 		r = lend_locked(m, i, addr);
 	if (r == CUDA_SUCCESS)
 		return;
-	back_after_lent(m);
+	back_after_lent(m, r == CUDA_ERROR_NOT_READY);
 	m->run = i == m->next ? MIN(2 * m->run, RUN_MAX) : 1;
 	m->next = MIN(i + m->run, m->n);
 	end = first_open(m, i, m->next, true);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *	mixed SECONDS MIB [SEED [STEPS]]
+ *	mixed SECONDS MIB [SEED [STEPS [managed]]]
  *
- * Allocates, fills, changes, copies, checks and frees buffers at random, up to so much
- * memory together, until the time is over, so many steps are done, or SIGTERM comes. Every
- * word is known: it is a hash of the buffer's seed and its index, times a, plus b, and
- * whatever changes a buffer changes a and b. Prints "running" after the first steps; at the end "right N
- * refused M", where M allocations failed for want of memory. Exit status 1: another
- * error, named; 2: a wrong result.
+ * Allocates, fills, changes, copies, checks and frees buffers at random, some of them
+ * managed if that is said, up to so much memory together, until the time is over, so many
+ * steps are done, or SIGTERM comes. Every word is known: it is a hash of the buffer's seed
+ * and its index, times a, plus b, and whatever changes a buffer changes a and b. Prints
+ * "running" after the first steps; at the end "right N refused M", where M allocations
+ * failed for want of memory. Exit status 1: another error, named; 2: a wrong result.
  */
 #include <chrono>
 #include <csignal>
@@ -84,7 +84,7 @@ enum how {
 	MALLOC,
 	ASYNC,
 	VIRTUAL,
-	HOWS
+	MANAGED,
 };
 
 struct buffer : words {
@@ -98,6 +98,7 @@ static const unsigned BLOCKS = 8, THREADS = 256, TABLE = 64;
 static unsigned long long state;
 static std::vector<buffer> buffers;
 static size_t in_use, budget, refused;
+static unsigned hows = MANAGED;
 static unsigned *wrong, **table;
 static cudaStream_t stream;
 
@@ -146,7 +147,9 @@ static bool memory_new(buffer *b)
 
 	if (b->kind == VIRTUAL)
 		return virtual_new(b);
-	if (b->kind == ASYNC)
+	if (b->kind == MANAGED)
+		e = cudaMallocManaged(&b->p, b->n * 4);
+	else if (b->kind == ASYNC)
 		e = cudaMallocAsync(&b->p, b->n * 4, stream);
 	else
 		e = cudaMalloc(&b->p, b->n * 4);
@@ -162,6 +165,7 @@ static void memory_free(buffer *b)
 {
 	switch (b->kind) {
 	case MALLOC:
+	case MANAGED:
 		CK(cudaFree(b->p));
 		break;
 	case ASYNC:
@@ -184,7 +188,7 @@ static bool buffer_new(buffer *b)
 		bits++;
 	*b = {};
 	b->n = 1 + below(1u << (4 + below(bits - 5)));
-	b->kind = (how)below(HOWS);
+	b->kind = (how)below(hows);
 	b->seed = below(~0u >> 1);
 	b->a = 1;
 	if (in_use + cost(*b) > budget || buffers.size() == TABLE)
@@ -347,6 +351,26 @@ static void look(const buffer &b)
 			fail(b, n, from + i, v[i]);
 }
 
+/* The program reads a few words of it, and writes one. */
+static void touch(const buffer &b)
+{
+	volatile unsigned *p = b.p;
+	unsigned writes = below(8), i;
+
+	CK(cudaStreamSynchronize(stream));
+	for (unsigned k = 0; k < 4; k++) {
+		i = below(b.n);
+		unsigned must = hashed(b.seed, i) * b.a + b.b;
+
+		if (p[i] != must)
+			fail(b, 1, i, p[i]);
+		if (k == writes) {
+			p[i] = ~must;
+			p[i] = must;
+		}
+	}
+}
+
 static void look_all(const buffer &b)
 {
 	unsigned n;
@@ -382,7 +406,7 @@ static void step(void)
 	case 13:
 		return launch_nth(k);
 	case 14:
-		return look(buffers[k]);
+		return buffers[k].kind == MANAGED ? touch(buffers[k]) : look(buffers[k]);
 	case 15:
 		return look_all(buffers[k]);
 	default:
@@ -410,6 +434,7 @@ int main(int argc, char **argv)
 	budget = strtoull(argv[2], nullptr, 0) << 20;
 	state = argc > 3 ? strtoull(argv[3], nullptr, 0) : 1;
 	most = argc > 4 ? strtoul(argv[4], nullptr, 0) : ~0ul;
+	hows += argc > 5;
 	CK(cudaStreamCreate(&stream));
 	CK(cudaMalloc(&table, TABLE * sizeof(*table)));
 	CK(cudaMalloc(&wrong, 4));

@@ -5,11 +5,12 @@
     soak.py [--seconds N] [--seed N] [--memory MIB] [--placement NAME] [--time NAME] [--no-swap]
     soak.py --device cuda --memory 2048 --context 600
 
-Their programs allocate, free, launch, copy and check at random; some are killed, some lose
-their worker, limits and weights change, and memory is moved by hand. Whoever is not killed
-must end by itself with right results, and nobody may be refused memory (without swap: may).
-At the end every counter is zero, and neither weftd nor the workers of the programs that
-were there all the time have more descriptors or memory than at the start. The seed decides what happens, but not when.
+Their programs allocate, half of them managed memory too, free, launch, copy and check at random;
+some are killed, some lose their worker, limits and weights change, and memory is moved by hand.
+Whoever is not killed must end by itself with right results, and nobody may be refused memory
+(without swap: may). At the end every counter is zero, and neither weftd nor the workers of the
+programs that were there all the time have more descriptors or memory than at the start. The seed
+decides what happens, but not when.
 """
 import argparse
 import os
@@ -108,6 +109,7 @@ class Soak:
         budget = int(self.options.memory * SHARE / 2)
         seconds = self.rng.choice([0.2, 1, 3, 8])
         args = ("mixed", seconds, budget, self.rng.randrange(1 << 30))
+        args += (1 << 60, "managed") if self.rng.randrange(2) else ()
         self.running.append(Program(self.d, tenant, args))
         self.counts["programs"] += 1
 
