@@ -242,7 +242,8 @@ static int find_spare(const struct waiter *wt, const struct pass *p, uint64_t ro
 	const struct placement *of = p->b->placement;
 	struct placement_device d = p->now.device;
 	struct placement_tenant *t = &p->now.tenants[wt->t->index], was = *t;
-	int r = was.busy || was.movable < missing ? -ENOSPC : 0;
+	uint64_t host_room = MIN(d.host_room, was.evicted_room);
+	int r = was.busy || was.movable < missing || host_room < missing ? -ENOSPC : 0;
 
 	d.free -= MIN(room, d.free);
 	*ret_step = (struct placement_step){.tenant = wt->t->index, .bytes = missing};

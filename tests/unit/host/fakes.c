@@ -138,6 +138,7 @@ void hear(struct mate *m)
 			cr_assert_eq(m->out_id, 0, "two at once");
 			cr_assert_leq(b.evicted, b.swap);
 			cr_assert_leq(msg.reclaim.host_room, b.swap - b.evicted);
+			cr_assert_gt(msg.reclaim.host_room, 0, "nowhere to go");
 			m->out_id = msg.id;
 			m->out = msg.reclaim;
 			break;

@@ -387,6 +387,23 @@ Test(reclaim, who_can_do_without_disturbs_nobody)
 	check_sums();
 }
 
+/* Sessions cannot move anything where there is no swap: one that ends is waited for alone. */
+Test(reclaim, without_swap_nobody_is_asked_to_move)
+{
+	begin(256 * MIB, 0);
+	ask_in_pieces(&fakes[0], 200 * MIB);
+	ask_in_pieces(&fakes[1], 40 * MIB);
+	account_ending(&fakes[1].w, now);
+	ask_spare(&fakes[0], 32 * MIB);
+	pass(100 * NSEC_PER_MSEC);
+	cr_assert_eq(fakes[0].has, 200 * MIB);
+	cr_assert_neq(fakes[0].asked[0].id, 0);
+	stop(&fakes[1]);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(fakes[0].has, 232 * MIB);
+	check_sums();
+}
+
 /* The number of what weftd asks it for; the test answers. */
 static uint32_t asked_to_move(struct mate *m)
 {
