@@ -220,7 +220,7 @@ static int wait_for_device_locked(struct gate *g, uint64_t deadline_ns)
 
 static bool is_wanted_locked(const struct gate *g)
 {
-	return g->waiting || g->frozen || g->preempted;
+	return g->waiting || g->frozen || g->stopped || g->preempted;
 }
 
 /* Says that there is who could go on if the gate were open. */

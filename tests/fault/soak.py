@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Five tenants that are promised three times what the device has, and use it.
 
-    soak.py [--seconds N] [--seed N] [--memory MIB] [--placement NAME] [--time NAME] [--no-swap]
+    soak.py [--seconds N] [--seed N] [--memory MIB] [--placement NAME] [--time NAME]
+            [--rewrite MODE] [--no-swap]
     soak.py --device cuda --memory 2048 --context 600
 
 Their programs allocate, half of them managed memory too, free, launch, copy and check at random;
@@ -246,6 +247,7 @@ def main():
     parser.add_argument("--memory", type=int, default=96, metavar="MIB")
     parser.add_argument("--placement", default="lru")
     parser.add_argument("--time", default="fair", help="policy of time; sets: turns by memory")
+    parser.add_argument("--rewrite", default="off", help="of kernels: yield, share, auto, always")
     parser.add_argument("--no-swap", action="store_true")
     parser.add_argument("--device", choices=PIECE, default="soft")
     parser.add_argument("--context", type=int, default=0, metavar="MIB",
@@ -255,7 +257,8 @@ def main():
     most = int(options.memory * SHARE * SLACK) + (PROGRAMS + 2) * options.context
     memory = options.memory + (len(TENANTS) * (PROGRAMS + 1) + 3) * options.context
     config = f"[daemon]\ntime = {options.time}\n"
-    config += "".join(f"[tenant {t}]\nmemory.max = {most}M\n" for t in TENANTS)
+    config += "".join(f"[tenant {t}]\nmemory.max = {most}M\nkernel.rewrite = {options.rewrite}\n"
+                      for t in TENANTS)
     swap = [] if options.no_swap else ["--swap", f"{8 * options.memory}M",
                                        "--piece", PIECE[options.device],
                                        "--placement", options.placement]

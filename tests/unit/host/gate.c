@@ -304,9 +304,10 @@ Test(gate, tells_what_was_stopped)
 		device.stops = i % 2;
 		cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
 		cr_assert_eq(gate_is_still(&g), device.stops);
+		cr_assert_eq(gate_wanted_now(&g), device.stops, "it wants to go on");
 		cr_assert(!gate_is_frozen(&g));
 		gate_open(&g);
-		cr_assert(!gate_is_still(&g));
+		cr_assert(!gate_is_still(&g) && !gate_wanted(&g));
 	}
 }
 
