@@ -15,9 +15,9 @@
 /* addr: of the page. */
 typedef uint64_t pages_touched(uintptr_t addr, bool writes);
 /* Has touched() called, on a thread of its own, for each page that is touched while it is closed, and
- * each that is written while it is lent; always the same function. It returns when (clock_now_ns()) it is to be called with 0, unless
- * something is touched before; 0: not at all. Returns 0, also if it works already, or -errno: the
- * process may not. */
+ * each that is written while it is lent; always the same function. It returns when (clock_now_ns())
+ * it is to be called with 0, unless something is touched before; 0: not at all. Returns 0, also if
+ * it works already, or -errno: the process may not. */
 int pages_start(pages_touched *touched);
 /* Puts closed pages over whatever is there, in one step; a forked child has none of them. 0 or
  * -errno: nothing has changed. */
@@ -45,7 +45,7 @@ void pages_end(uintptr_t at, size_t size);
 /* Lets go on who waits for the page at addr. */
 void pages_wake(uintptr_t addr);
 /* Some are lent, for as long as nothing changes what they are a copy of: each thread calls
- * pages_on_command(), which was set before, before and after it says a command to the host. */
+ * pages_on_command(), set before any is, before and after it says a command to the host. */
 extern _Atomic bool pages_lent;
 extern void (*pages_on_command)(void);
 /* In a forked child. */

@@ -508,7 +508,7 @@ static void take_back_locked(void)
 	atomic_store(&pages_lent, false);
 }
 
-/* The thread has said a command. */
+/* The thread says a command, or has said one. */
 static void on_command(void)
 {
 	sigset_t old;
@@ -520,13 +520,13 @@ static void on_command(void)
 	managed_leave(&old);
 }
 
-static const struct lent *lent_at(uintptr_t addr)
+static bool is_lent(uintptr_t addr)
 {
 	for (unsigned i = 0; i < n_lent; i++) {
 		if (addr - lent[i].at < lent[i].size)
-			return &lent[i];
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /* Bytes to lend from addr on, of piece i of m; 0: it is to come back. */
@@ -570,7 +570,6 @@ static CUresult lend_locked(struct managed_mem *m, unsigned i, uintptr_t addr)
 	if (!size)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	/* Before: who says a command meanwhile takes it back. */
-	pages_on_command = on_command;
 	atomic_store(&pages_lent, true);
 	r = call_managed_duplicate(server, at, size, TOUCH_WAIT_US);
 	if (r == CUDA_SUCCESS && pages_lend(at, size, m->offset + (at - m->base)) < 0)
@@ -663,8 +662,8 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr, bool writes)
 		shared_touched_locked(m);
 		return;
 	}
-	if (open ||
-	    (lent_at(addr) && !writes)) { /* somebody else has touched it as well */
+	/* Somebody else has touched it as well. */
+	if (open || (is_lent(addr) && !writes)) {
 		pages_wake(addr);
 		return;
 	}
@@ -721,6 +720,7 @@ bool managed_can_serve(pages_touched *touched_page)
 
 	managed_enter(&old);
 	if (!server) {
+		pages_on_command = on_command;
 		server = calloc(1, sizeof(*server));
 		if (server && thread_open_own_lane(server)) {
 			thread_free(server);
