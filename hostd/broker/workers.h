@@ -135,6 +135,7 @@ struct worker {
 	 * had the device since then, by its page's had_ns, which was that. */
 	bool worked, is_told;
 	uint64_t had_ns, had_seen_ns;
+	uint64_t ahead_ns;    /* charged by the clock since its device told */
 	uint64_t kernels_ns;  /* when it was seen with kernels last (compute/blocks.c) */
 	bool pace_unsure;     /* another weftd has told it */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */

@@ -205,23 +205,34 @@ static uint64_t had_ns(const struct worker *w)
 {
 	struct pace_tenant *p = &w->tenant->pace;
 	bool off = p->preempt && !p->is_off && w->worked && !w->works_us;
-	uint64_t cost = off ? w->b->pace.preempt_us * NSEC_PER_USEC : 0;
+	uint64_t cost = w->ahead_ns + (off ? w->b->pace.preempt_us * NSEC_PER_USEC : 0);
 
 	p->is_off |= off;
 	return MIN(w->had_ns - MIN(cost, w->had_ns), LOOK_LATE_NS);
 }
 
-static uint64_t part_ns(const struct worker *w, const struct round *r)
+static uint64_t by_clock_ns(const struct worker *w, const struct round *r)
 {
 	uint32_t us = w->works_us - MIN(w->b->pace.load_us, w->works_us);
 
-	if (w->copies)
-		return r->ns / MAX(r->n_copying, 1u);
-	if (w->is_told && has_exactly(w, r))
-		return had_ns(w);
 	if (!w->works_us)
 		return 0;
 	return r->n_pending > 1 ? r->ns * us / r->all_us : r->ns;
+}
+
+static uint64_t part_ns(struct worker *w, const struct round *r)
+{
+	bool exact = w->is_told && has_exactly(w, r);
+	uint64_t own;
+
+	if (w->copies)
+		return r->ns / MAX(r->n_copying, 1u);
+	own = exact ? had_ns(w) : by_clock_ns(w, r);
+	if (!w->is_told || w->had_ns)
+		w->ahead_ns = 0;
+	else if (!exact)
+		w->ahead_ns += own;
+	return own;
 }
 
 /* Returns what a tenant's sessions have had of the device. What a session did not have, which
