@@ -8,7 +8,8 @@
  * of that beside the one that goes, turns are as long as makes the rest a small part of them.
  *
  * One that leaves the device idle now and then, since its program takes longer to say what is to be
- * done, lets the next go beside it as soon as that one's memory is in.
+ * done, lets the next go beside it as soon as that one's memory is in. Then one less waits, and turns
+ * last longer: nobody waits longer for it, and memory moves less often, in which one is alone again.
  */
 #include "policies/sets.h"
 
@@ -148,11 +149,12 @@ static uint32_t weight(const struct time_tenant *t)
 					     : t->weight;
 }
 
-/* The least and the largest weight of those that take turns and have work, how long a turn of the
- * least is to be, and how long one may be for nobody of them to wait longer than its latency; bytes
- * of the next one's set for which there is no room before a turn has ended. */
+/* How many take turns and have work, their least and largest weight, how long a turn of the least
+ * is to be, and how long one may be for nobody of them to wait longer than its latency; how long the
+ * largest set takes to come in, and bytes of the next one's for which there is no room before a turn
+ * has ended. */
 struct bounds {
-	uint32_t least, largest, turn_us, most_us;
+	uint32_t n, least, largest, turn_us, most_us, in_us;
 	uint64_t late;
 };
 
@@ -161,9 +163,9 @@ static uint32_t at_most(uint64_t us, uint64_t most)
 	return (uint32_t)(us < most ? us : most);
 }
 
-/* As bounds.late: for the two largest. */
-static uint64_t comes_late(const struct sets *s, const struct time_device *d,
-			   const struct time_tenant *t, uint32_t n)
+/* Bounds by what moves: of the two largest. */
+static void bound_moves(const struct sets *s, const struct time_device *d,
+			const struct time_tenant *t, uint32_t n, struct bounds *b)
 {
 	uint64_t first = 0, second = 0, stay = 0, need;
 
@@ -179,22 +181,22 @@ static uint64_t comes_late(const struct sets *s, const struct time_device *d,
 	}
 	need = sets_add(sets_add(first, second), stay);
 	need = need > d->memory ? need - d->memory : 0;
-	return need < second ? need : second;
+	b->late = need < second ? need : second;
+	b->in_us = at_most(first / BYTES_IN_A_US, UINT32_MAX);
 }
 
 static struct bounds bounds(const struct sets *s, const struct time_device *d,
 			    const struct time_tenant *t, uint32_t n)
 {
-	struct bounds b = {.least = TIME_WEIGHT_MAX,
-			   .turn_us = TURN_US,
-			   .most_us = UINT32_MAX,
-			   .late = comes_late(s, d, t, n)};
-	uint32_t others = 0, longer;
+	struct bounds b = {
+		.least = TIME_WEIGHT_MAX, .turn_us = TURN_US, .most_us = UINT32_MAX};
+	uint32_t longer;
 
+	bound_moves(s, d, t, n, &b);
 	for (uint32_t i = 0; i < n; i++) {
 		if (!sets_rotates(s, &t[i]) || !t[i].works)
 			continue;
-		others++;
+		b.n++;
 		if (weight(&t[i]) < b.least)
 			b.least = weight(&t[i]);
 		if (weight(&t[i]) > b.largest)
@@ -202,14 +204,14 @@ static struct bounds bounds(const struct sets *s, const struct time_device *d,
 		if (t[i].latency_us && t[i].latency_us < b.most_us)
 			b.most_us = t[i].latency_us;
 	}
-	if (others > 1 && b.most_us != UINT32_MAX)
-		b.most_us /= others - 1;
+	if (b.n > 1 && b.most_us != UINT32_MAX)
+		b.most_us /= b.n - 1;
 	if (b.most_us < SHORTEST_US)
 		b.most_us = SHORTEST_US;
 	/* Not so long that weights do not count. */
-	longer = !others ? 0
-			 : at_most((uint64_t)LONGEST_US * b.least / b.largest,
-				   b.late / BYTES_IN_A_US * LATE_TIMES);
+	longer = !b.n ? 0
+		      : at_most((uint64_t)LONGEST_US * b.least / b.largest,
+				b.late / BYTES_IN_A_US * LATE_TIMES);
 	if (longer > TURN_US)
 		b.turn_us = longer;
 	return b;
@@ -227,6 +229,15 @@ static uint32_t turn_us(const struct time_tenant *t, const struct bounds *b)
 
 	us = us < b->turn_us ? b->turn_us : at_most(us, LONGEST_US);
 	return at_most(us, b->most_us);
+}
+
+/* A turn of one with another beside it: who left waits for one turn less than if each went alone,
+ * and for its memory. us: of one alone. */
+static uint32_t beside_us(uint32_t us, const struct bounds *b)
+{
+	if (b->n <= 2 || us <= b->in_us)
+		return us;
+	return at_most(us + (us - b->in_us) / (b->n - 2), LONGEST_US);
 }
 
 /* The one whose turn it is: of those that go, but for `but`, the one that has gone longest; n:
@@ -284,12 +295,13 @@ static bool goes_on(const struct time_tenant *t, const struct bounds *b,
 		    const struct time_tenant *next, uint32_t since_us)
 {
 	uint32_t had = t->out ? 0 : at_most(at_most(t->for_us, t->in_us), since_us);
+	uint32_t us = is_coming(next, t->for_us, b->late)
+			      ? at_most(LONGEST_US, b->most_us)
+			      : turn_us(t, b);
 
 	if (t->idle_us >= IDLE_US || t->for_us >= NEVER_IN_US)
 		return false;
-	return had < (is_coming(next, t->for_us, b->late)
-			      ? at_most(LONGEST_US, b->most_us)
-			      : turn_us(t, b));
+	return had < (next->goes ? beside_us(us, b) : us);
 }
 
 /* Nobody that takes turns goes, or has one in sight; nor has one that does not compute, also
@@ -397,13 +409,14 @@ static void sets_turns(const struct time_device *d, const struct time_tenant *t,
 		line_up(&s, t, n, &b, 0, ret_turn);
 		return;
 	}
+	other = beside(&s, t, n, one, ret_turn);
 	us = turn_us(&t[one], &b);
+	us = other == n ? us : beside_us(us, &b);
 	had = at_most(t[one].for_us, since_last(&s, t, n));
 	us -= t[one].goes ? at_most(had, us - 1) : 0;
-	other = beside(&s, t, n, one, ret_turn);
 	ret_turn[one] = (struct time_turn){.go = true, .lasts_us = us};
 	if (other != n) {
-		us += turn_us(&t[other], &b);
+		us += beside_us(turn_us(&t[other], &b), &b);
 		ret_turn[other] = (struct time_turn){.go = true, .lasts_us = us};
 	}
 	line_up(&s, t, n, &b, us, ret_turn);
