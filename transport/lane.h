@@ -149,7 +149,8 @@ void lane_on_sleep(struct lane *l, void (*fn)(void *arg), void *arg);
 
 /*
  * Begins a reply record to the command last received: returns room for body_size bytes
- * (zeroed), or NULL when the lane is dead. payload_size as in lane_begin().
+ * (zeroed), or NULL when the lane is dead. payload_size as in lane_begin(); what of the payload
+ * is not filled in is zeros, or bytes that this guest could see before.
  * flags: 0, WIRE_F_MORE, or WIRE_F_OUTPUT. Waits while the guest is slow to read.
  */
 void *lane_reply_begin(struct lane *l, uint16_t flags, uint32_t body_size,

@@ -24,7 +24,8 @@ static int stream_reserve(struct lane *l, struct lane_out *out, void **ret_body)
 	if (r)
 		return r;
 	if (out->payload_size && !l->s.tx_payload) {
-		l->s.tx_payload = malloc(WIRE_PAYLOAD_MAX);
+		/* Clear: who replies may not fill in all. */
+		l->s.tx_payload = calloc(1, WIRE_PAYLOAD_MAX);
 		if (!l->s.tx_payload)
 			return lane_fail(l, -ENOMEM);
 	}

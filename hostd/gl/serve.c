@@ -126,8 +126,6 @@ static int on_get(struct serve *s, struct lane_msg *m)
 	a = lane_reply_begin(s->lane, 0, sizeof(*a), box.bytes, &payload);
 	if (!a)
 		return -EPIPE;
-	/* Bytes that the driver does not fill in may be old ones. */
-	memset(payload, 0, box.bytes);
 	r = renderer_get(s->renderer, &t, &box, payload);
 	if (r == 0)
 		atomic_fetch_add(&s->page->bytes_from_device, box.bytes);
