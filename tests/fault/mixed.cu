@@ -371,6 +371,24 @@ static void touch(const buffer &b)
 	}
 }
 
+/* The kernel found n wrong: what the program finds. */
+static void tell(const buffer &b, unsigned n)
+{
+	std::vector<unsigned> v(b.n);
+	unsigned from = b.n, to = 0, count = 0;
+
+	CK(cudaMemcpy(v.data(), b.p, b.n * 4, cudaMemcpyDeviceToHost));
+	for (unsigned i = 0; i < b.n; i++) {
+		if (v[i] == hashed(b.seed, i) * b.a + b.b)
+			continue;
+		from = from < i ? from : i;
+		to = i;
+		count++;
+	}
+	printf("a kernel found %u wrong; %u are, from %u to %u\n", n, count, from, to);
+	fail(b, count, from, from < b.n ? v[from] : 0);
+}
+
 static void look_all(const buffer &b)
 {
 	unsigned n;
@@ -379,7 +397,7 @@ static void look_all(const buffer &b)
 	CK(cudaMemcpyAsync(&n, wrong, 4, cudaMemcpyDeviceToHost, stream));
 	CK(cudaStreamSynchronize(stream));
 	if (n)
-		fail(b, n, 0, 0);
+		tell(b, n);
 }
 
 static void step(void)
