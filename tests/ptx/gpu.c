@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ int gpu_init(struct gpu *g)
 	g->next = g->mem.base + PAGE; /* the first page is never mapped */
 	g->stack_bytes = 1024;
 	g->slice = UINT64_MAX;
-	return g->perm ? simt_cta_new(&g->cta) : -ENOMEM;
+	return g->perm && simt_cta_new(&g->cta) == 0 ? simt_cta_new(&g->again) : -ENOMEM;
 }
 
 void gpu_fini(struct gpu *g)
@@ -39,6 +40,7 @@ void gpu_fini(struct gpu *g)
 	simt_program_free(g->prog);
 	ptx_module_free(g->module);
 	simt_cta_free(g->cta);
+	simt_cta_free(g->again);
 	free(g->perm);
 	memset(g, 0, sizeof(*g));
 }
@@ -203,31 +205,65 @@ static enum simt_status run_block(struct gpu *g, struct simt_cta *c,
 	return s;
 }
 
-/* Runs a block that is told to stop at some moment, and again, until the grid is done. */
+#define ROUNDS_MAX 1000u
+
+static unsigned seed = 1;
+
+static enum simt_status some(struct gpu *g, struct simt_cta *c)
+{
+	enum simt_status s = simt_cta_run(c, 1 + (unsigned)rand_r(&seed) % 99);
+
+	if (s == SIMT_FAULT)
+		g->fault = *simt_cta_fault(c);
+	if (s == SIMT_DONE || s == SIMT_FAULT)
+		add_stats(g, c);
+	return s;
+}
+
+static bool goes(enum simt_status s)
+{
+	return s != SIMT_DONE && s != SIMT_FAULT;
+}
+
+/* Runs a block that is told to stop at some moment; or, before that, to go on after all, by another
+ * one with its number beside it, since it might have stopped. */
+static enum simt_status run_once(struct gpu *g, const struct simt_launch *l,
+				 struct ptx_persist_control *control,
+				 struct ptx_persist_args *args)
+{
+	unsigned at = (unsigned)rand_r(&seed) % 64;
+	unsigned again = rand_r(&seed) % 2 ? UINT_MAX : (unsigned)rand_r(&seed) % 1024;
+	enum simt_status one = SIMT_MORE, other = SIMT_DONE;
+
+	if (simt_cta_start(g->cta, l, (uint32_t[]){0, 0, 0}, 0) < 0)
+		return SIMT_FAULT;
+	for (unsigned i = 0; goes(one) || goes(other); i++) {
+		control->yield = i >= at && i < again;
+		args->resume |= i == again;
+		if (i == again &&
+		    simt_cta_start(g->again, l, (uint32_t[]){0, 0, 0}, 0) < 0)
+			return SIMT_FAULT;
+		other = i == again ? SIMT_MORE : other;
+		one = goes(one) ? some(g, g->cta) : one;
+		other = goes(other) ? some(g, g->again) : other;
+	}
+	return one == SIMT_DONE ? other : one;
+}
+
+/* And so on until the grid is done; SIMT_WAIT: it never is. */
 static enum simt_status run_yielding(struct gpu *g, const struct simt_launch *l,
 				     struct ptx_persist_control *control,
 				     struct ptx_persist_args *args)
 {
-	static unsigned seed = 1;
 	enum simt_status s = SIMT_DONE;
 
-	while (s == SIMT_DONE && !control->grids) {
-		unsigned at = (unsigned)rand_r(&seed) % 64;
-
-		control->yield = 0;
-		if (simt_cta_start(g->cta, l, (uint32_t[]){0, 0, 0}, 0) < 0)
-			return SIMT_FAULT;
-		do {
-			control->yield = !at;
-			at -= at > 0;
-			s = simt_cta_run(g->cta, 1 + (unsigned)rand_r(&seed) % 99);
-		} while (s != SIMT_DONE && s != SIMT_FAULT);
-		add_stats(g, g->cta);
+	for (unsigned i = 0; s == SIMT_DONE && !control->grids; i++) {
+		if (i == ROUNDS_MAX)
+			return SIMT_WAIT;
+		s = run_once(g, l, control, args);
 		g->stops += !control->grids;
 		args->resume = 1;
 	}
-	if (s == SIMT_FAULT)
-		g->fault = *simt_cta_fault(g->cta);
 	return s;
 }
 

@@ -14,7 +14,7 @@ struct gpu {
 	uint64_t next; /* allocation only goes up */
 	struct ptx_module *module;
 	struct simt_program *prog;
-	struct simt_cta *cta;
+	struct simt_cta *cta, *again;
 	struct simt_fault fault; /* of the last launch */
 	struct simt_stats stats;
 	char log[4096];

@@ -40,7 +40,7 @@ static void check(const char *kernel, unsigned n)
 	cr_assert_eq(gpu_load_file(&gpu, "loops-90.ptx"), 0, "%s", gpu.log);
 	run(kernel, true, n, without);
 	cr_assert_eq(gpu.stops, 0);
-	for (unsigned i = 0; i < 10; i++) {
+	for (unsigned i = 0; i < 20; i++) {
 		run(kernel, false, n, with);
 		for (unsigned k = 0; k < GRID * BLOCK; k++)
 			cr_assert_eq(with[k], without[k], "%s: thread %u: %lx, not %lx",

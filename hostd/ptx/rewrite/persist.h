@@ -25,8 +25,8 @@
 #define PTX_PERSIST_STATE "weft_pt_state$"
 #define PTX_PERSIST_ROWS  "weft_pt_rows$"
 /* Code that was compiled may be kept: another version of what is below has another name. */
-#define PTX_PERSIST_VERSION 2u
-#define PTX_PERSIST_CONTROL "weft_pt_control_2" /* PTX_PERSIST_SLOTS of the struct */
+#define PTX_PERSIST_VERSION 3u
+#define PTX_PERSIST_CONTROL "weft_pt_control_3" /* PTX_PERSIST_SLOTS of the struct */
 #define PTX_PERSIST_SLOTS   1024u
 /* Bytes of a copy's parameters, at most: every driver takes so many. */
 #define PTX_PERSIST_PARAMS_MAX 4096u

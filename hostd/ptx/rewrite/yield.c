@@ -767,22 +767,28 @@ void ptx_yield_keep(const struct ptx_yield *y, const struct ptx_module *m, uint3
 	      out);
 }
 
+/* A launch may have been told to go on more than once, and blocks with one number be there several
+ * times: one of them takes what is kept. */
 void ptx_yield_restore(const struct ptx_yield *y, const struct ptx_module *m,
 		       uint32_t func, const uint8_t *reached, FILE *out)
 {
 	const struct ptx_func *f = &m->funcs[func];
 
-	fputs(kept, out);
-	fputs("\tld.volatile.global.u32 %weft_pt_a, [%weft_pt_u];\n"
-	      "\tsetp.eq.u32 %weft_pt_p, %weft_pt_a, 0;\n"
-	      "\t@%weft_pt_p bra weft_pt_next;\n"
-	      "\tbarrier.sync 0;\n",
+	fprintf(out, "%s%s", kept, numbers);
+	fputs("\tsetp.ne.u32 %weft_pt_p, %weft_pt_i, 0;\n"
+	      "\tmov.u32 %weft_pt_a, 0;\n"
+	      "\t@%weft_pt_p bra weft_pt_asked;\n"
+	      "\tatom.global.exch.b32 %weft_pt_a, [%weft_pt_u], 0;\n"
+	      "\tmembar.gl;\n"
+	      "weft_pt_asked:\n"
+	      "\tsetp.ne.u32 %weft_pt_p, %weft_pt_a, 0;\n"
+	      "\tbarrier.red.or.pred %weft_pt_q, 0, %weft_pt_p;\n"
+	      "\t@!%weft_pt_q bra weft_pt_next;\n",
 	      out);
 	fprintf(out, "%s%s", numbers, state);
 	fputs("\tsetp.ne.u32 %weft_pt_p, %weft_pt_i, 0;\n"
 	      "\t@%weft_pt_p bra weft_pt_placed;\n"
 	      "\tmov.u32 %weft_pt_a, 0;\n"
-	      "\tst.volatile.global.u32 [%weft_pt_u], %weft_pt_a;\n"
 	      "\tst.shared.u32 [weft_pt_slot+16], %weft_pt_a;\n"
 	      "\tld.global.u32 %weft_pt_a, [%weft_pt_d];\n"
 	      "\tst.shared.u32 [weft_pt_slot], %weft_pt_a;\n"

@@ -437,7 +437,7 @@ Test(device_persist, launches_beside_others_are_timed_again)
 static const char machine_code[] =
 	"\177ELF\0.nv.constant0.work\0.nv.constant0.weft_pt$work\0"
 	".text.weft_pt$work\0.nv.constant0.left_alone\0"
-	"weft_pt$work\0weft_pt_control_2";
+	"weft_pt$work\0weft_pt_control_3";
 static char taken;
 
 static CUresult take(struct dev_ctx *ctx, const void *image, size_t size,
