@@ -29,7 +29,7 @@ static struct dev_mem_op write64(CUdeviceptr addr, uint64_t value)
 /* Launches that are not done yet that one looks at: most streams' are done in order. */
 #define REAP_MOST 4u
 
-/* Launches that can be stopped at a time: each takes the room of four in its stream's queue, which
+/* Launches that can be stopped at a time: each takes the room of five in its stream's queue, which
  * has some for a thousand, and programs may fill a queue before they let it go. */
 #define RUNS_MAX 64u
 
@@ -154,6 +154,11 @@ static bool is_ready(struct dev_event *ev)
 	return codes.under->event.query(ev) != CUDA_ERROR_NOT_READY;
 }
 
+bool run_may_have_begun(const struct run *r)
+{
+	return is_ready(r->front);
+}
+
 bool run_is_over(const struct run *r)
 {
 	for (unsigned i = 0; i < RUN_ASIDES; i++) {
@@ -205,8 +210,11 @@ static struct run *new_locked(struct dev_ctx *ctx)
 	if (!r)
 		return NULL;
 	r->ctx = ctx;
-	if (make_event(ctx, &r->over) && make_event(ctx, &r->done))
+	if (make_event(ctx, &r->front) && make_event(ctx, &r->over) &&
+	    make_event(ctx, &r->done))
 		return r;
+	if (r->front)
+		codes.under->event.destroy(r->front);
 	if (r->over)
 		codes.under->event.destroy(r->over);
 	free(r);
@@ -278,13 +286,14 @@ bool run_launch(struct dev_ctx *ctx, struct dev_stream *st, const struct dev_lau
 {
 	const struct device_ops *ops = codes.under;
 	struct run *r = take(ctx, k->code);
-	bool waits = false;
+	bool waits = false, front;
 
 	if (!r)
 		return false;
 	fill(r, st, l, k, on_sm, room);
+	front = !ops->event.record(ctx, r->front, st);
 	*ret = ops->func.launch(ctx, st, &r->l);
-	if (*ret == CUDA_SUCCESS && !ops->event.record(ctx, r->over, st))
+	if (*ret == CUDA_SUCCESS && front && !ops->event.record(ctx, r->over, st))
 		waits = !ops->stream.wait_for_kernels(ctx, st, r->control + WORD(grids),
 						      1);
 	pthread_mutex_lock(&codes.run_lock);

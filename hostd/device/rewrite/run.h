@@ -5,8 +5,9 @@
  * later ones in a stream of their own, while for all others the stream is where it was. One that is
  * stopped costs the device nothing: nothing of it runs.
  *
- * Only the first of a stream's launches that are not done can have begun, and only that one is told
- * to stop.
+ * Only one that may have begun is told to stop, since others of its blocks, in another stream, would
+ * not wait for what is in front of it: the first of a stream's launches that are not done, once all
+ * before it is.
  */
 #ifndef WEFT_DEVICE_REWRITE_RUN_H
 #define WEFT_DEVICE_REWRITE_RUN_H
@@ -42,8 +43,8 @@ struct run {
 	uint32_t launched; /* blocks, by all launches */
 	uint64_t
 		thread_bytes; /* kept of a thread at yield points; 0: the copy has none */
-	/* Recorded behind the first launch, and behind the wait for the grid. */
-	struct dev_event *over, *done;
+	/* Recorded in front of the first launch, behind it, and behind the wait for the grid. */
+	struct dev_event *front, *over, *done;
 	struct aside {
 		struct dev_stream *st;  /* NULL: not made yet */
 		struct dev_event *over; /* recorded behind the last launch in it */
@@ -86,6 +87,8 @@ CUresult run_progress_locked(struct run *r, uint32_t *ret_taken, uint32_t *ret_e
  * kept then go on once all are over. Returns whether it is to be looked after any longer. With
  * codes.run_lock. */
 bool run_mind_locked(struct run *r);
+/* Whether all in front of it is done. */
+bool run_may_have_begun(const struct run *r);
 bool run_is_over(const struct run *r);
 bool run_is_done(const struct run *r);
 /* A stream ends; what it has still runs. */

@@ -39,6 +39,8 @@ static void look_at_run_locked(struct run *r)
 
 	switch (r->state) {
 	case RUN_GOES:
+		if (!run_may_have_begun(r))
+			break;
 		if (run_ask_locked(r)) /* nothing was said, or the context is lost */
 			r->state = RUN_LEFT;
 		break;

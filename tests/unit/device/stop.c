@@ -384,6 +384,41 @@ Test(device_stop, what_does_not_stop_in_time, .timeout = 300)
 	with_mode(REWRITE_ALWAYS, not_in_time);
 }
 
+/* One that has not begun, was asked to stop and goes on, still waits for what is in front of it. */
+static void not_begun(struct fix *f)
+{
+	struct work first = begin(f, "spin", FLAG), w = begin(f, "work", 200);
+	const volatile uint32_t *out = (void *)(uintptr_t)w.m.addr;
+	volatile uint32_t *words = (void *)(uintptr_t)(first.m.addr + 4 * FLAG);
+	pthread_t t;
+
+	launch(&first);
+	OK(f->ops->stream.wait_event(f->ctx, w.st, first.behind));
+	launch(&w);
+	while (!words[1])
+		usleep(100);
+	for (unsigned i = 0; i < 3; i++) {
+		f->ops->hold(f->dev);
+		cr_assert_eq(pthread_create(&t, NULL, ask, f), 0);
+		usleep(10000);
+		f->ops->go_on(f->dev);
+		cr_assert_eq(pthread_join(t, NULL), 0);
+		usleep(10000);
+		cr_assert_eq(out[1], 0, "it has begun");
+	}
+	words[0] = 1;
+	check(&first);
+	check(&w);
+	end(&first);
+	end(&w);
+}
+
+Test(device_stop, one_that_has_not_begun, .timeout = 60)
+{
+	with_mode(REWRITE_ALWAYS_YIELD, not_begun);
+	with_mode(REWRITE_ALWAYS, not_begun);
+}
+
 /* Stops nothing: it has gone on already. */
 static void too_late(struct fix *f)
 {
