@@ -378,14 +378,17 @@ static bool soft_slice(struct device *dev, uint32_t us)
 	return true;
 }
 
-/* Whether a stream has nothing else to do before one of its kernels has ended. */
+/* Whether a stream has nothing else to do before one of its kernels has ended. The word of one that
+ * ended before kernels were off may be there, and what waits for it goes on. */
 static bool stands_locked(const struct dev_stream *st)
 {
 	const struct soft_op *op;
 
 	list_for_each (op, &st->queue, link) {
-		if (op->kind == SOFT_OP_KERNEL || op->for_kernels)
+		if (op->kind == SOFT_OP_KERNEL)
 			return true;
+		if (op->for_kernels)
+			return soft_words_wait(op);
 		if (op->kind != SOFT_OP_MARK && op->kind != SOFT_OP_EVENT)
 			return false;
 	}

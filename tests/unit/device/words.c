@@ -207,3 +207,33 @@ DEVICE_TEST(device_words, all_later_work_of_a_context_waits)
 	f->ops->stream.destroy(later);
 	fix_free(f, &m);
 }
+
+/* While kernels are off, what is behind a word that one of them has written does not happen. */
+DEVICE_TEST(device_words, who_waits_for_a_word_that_is_there_does_not_stand)
+{
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	volatile uint32_t *w = (uint32_t *)(uintptr_t)m.addr;
+	struct dev_stream *st = stream_new(f);
+	uint32_t before;
+
+	if (!f->soft) /* a stand-in for the driver has no kernels to take off */
+		return;
+	for (unsigned i = 0; i < 300; i++) {
+		w[0] = w[1] = 0;
+		OK(f->ops->stream.wait_for_kernels(f->ctx, st, m.addr, 1));
+		OK(put(f, st, CU_STREAM_MEM_OP_WRITE_VALUE_32, m.addr + 4, 1, 0));
+		cr_assert(f->ops->freeze(f->dev), "nothing goes on");
+		f->ops->thaw(f->dev);
+		w[0] = 1;
+		if (f->ops->freeze(f->dev)) {
+			before = w[1];
+			usleep(200);
+			cr_assert_eq(w[1], before, "%u", i);
+			f->ops->thaw(f->dev);
+		}
+		OK(f->ops->stream.synchronize(f->ctx, st));
+		cr_assert_eq(w[1], 1);
+	}
+	f->ops->stream.destroy(st);
+	fix_free(f, &m);
+}
