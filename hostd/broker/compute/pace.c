@@ -199,8 +199,8 @@ static bool has_exactly(const struct worker *w, const struct round *r)
 	       (w->tenant->pace.preempt && (w->works_us || w->worked));
 }
 
-/* The device's time that a session had, but for what it takes to take it off and to load it again:
- * one of the tenant's is on it. */
+/* The device's time that a session had, but for what it was charged of that by the clock, and what it
+ * takes to take it off and to load it again: one of the tenant's is on it. */
 static uint64_t had_ns(const struct worker *w)
 {
 	struct pace_tenant *p = &w->tenant->pace;

@@ -136,7 +136,8 @@ void soft_copy_run(struct soft_op *op);
 void soft_host_run(struct soft_op *op);
 /* Goes on with an operation of kind WORDS; false: its turn comes again. */
 bool soft_words_run(struct soft_op *op);
-/* Whether it still waits: what it waits for has not been written. */
+/* Whether one of soft_stream_wait_for_kernels() still waits: its word, which is there for as long as
+ * the operation is, has not been written. */
 bool soft_words_wait(const struct soft_op *op);
 /* Finishes the context's host functions that were called and not reported done. */
 void soft_host_drop_locked(struct dev_ctx *ctx);

@@ -144,10 +144,9 @@ bool soft_words_run(struct soft_op *op)
 
 bool soft_words_wait(const struct soft_op *op)
 {
-	const struct words *w = container_of(op, struct words, op);
-	const struct dev_mem_op *o = &w->ops[w->next];
+	const struct dev_mem_op *o = container_of(op, struct words, op)->ops;
 
-	return w->next < w->n && is_wait(o) && !reached(o, load(o->addr, word_bytes(o)));
+	return !reached(o, load(o->addr, word_bytes(o)));
 }
 
 static void words_free(struct soft_op *op)

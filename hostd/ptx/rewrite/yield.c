@@ -785,7 +785,7 @@ void ptx_yield_restore(const struct ptx_yield *y, const struct ptx_module *m,
 	      "\tbarrier.red.or.pred %weft_pt_q, 0, %weft_pt_p;\n"
 	      "\t@!%weft_pt_q bra weft_pt_next;\n",
 	      out);
-	fprintf(out, "%s%s", numbers, state);
+	fputs(state, out);
 	fputs("\tsetp.ne.u32 %weft_pt_p, %weft_pt_i, 0;\n"
 	      "\t@%weft_pt_p bra weft_pt_placed;\n"
 	      "\tmov.u32 %weft_pt_a, 0;\n"

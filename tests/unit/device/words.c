@@ -211,13 +211,16 @@ DEVICE_TEST(device_words, all_later_work_of_a_context_waits)
 /* While kernels are off, what is behind a word that one of them has written does not happen. */
 DEVICE_TEST(device_words, who_waits_for_a_word_that_is_there_does_not_stand)
 {
-	struct fix_mem m = fix_alloc(f, 2 * MIB);
-	volatile uint32_t *w = (uint32_t *)(uintptr_t)m.addr;
-	struct dev_stream *st = stream_new(f);
+	volatile uint32_t *w;
+	struct dev_stream *st;
+	struct fix_mem m;
 	uint32_t before;
 
 	if (!f->soft) /* a stand-in for the driver has no kernels to take off */
 		return;
+	m = fix_alloc(f, 2 * MIB);
+	w = (uint32_t *)(uintptr_t)m.addr;
+	st = stream_new(f);
 	for (unsigned i = 0; i < 300; i++) {
 		w[0] = w[1] = 0;
 		OK(f->ops->stream.wait_for_kernels(f->ctx, st, m.addr, 1));
